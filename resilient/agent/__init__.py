@@ -1,0 +1,1 @@
+"""The node's process: keeper, agent loop, attempts, and the seam to torch."""

@@ -1,0 +1,1 @@
+"""Inside the training process. Standard library and torch only: we are guests there."""
