@@ -1,0 +1,267 @@
+"""The agent's loop: attempt after attempt, until success, a stop, or a signal.
+
+    begin ─► watch ─┬─ succeeded ─► leftovers ─► exit barrier ─► done
+      ▲             ├─ failed ────► stop, confirm dead ─► judge ─┬─ STOP ─► failed
+      │             │                                            │
+      ├─────────────┼────────────────── RESTART ◄────────────────┘
+      └─────────────┼─ members ───► stop, confirm dead
+                    └─ signal ────► stop with the long grace ─► SignalException
+
+What is decided is decided in `decide/`; what was seen and decided is recorded before it is
+acted upon.
+"""
+
+import signal
+import time
+from collections.abc import Sequence
+from subprocess import Popen
+
+from resilient.agent.attempt import Attempt, Outcome
+from resilient.agent.evidence import allowance, gather
+from resilient.agent.failopen import failing_open
+from resilient.agent.functions import run_functions
+from resilient.agent.incidents import Incidents
+from resilient.agent.outlets import Outlets
+from resilient.agent.plain import watch_plainly
+from resilient.agent.recorder import say
+from resilient.agent.results import failed_result, succeeded_result
+from resilient.agent.session import Session, new_run_id
+from resilient.agent.standbys import Standbys
+from resilient.agent.stopping import Stopper, Why
+from resilient.agent.torch_seam import RunResult, SeamAgent, signals_to_handle
+from resilient.agent.worker_process import start
+from resilient.decide.as_torchrun import as_torchrun
+from resilient.decide.judge import judge, remember
+from resilient.diagnose.process_evidence import diagnose
+from resilient.model.decision import Action, Allowance, Decision, DecisionRecord, PastAttempt
+from resilient.model.diagnosis import Diagnosis
+from resilient.model.evidence import AttemptEvidence
+
+
+class Driver:
+    """Runs one worker group from the first attempt to the last."""
+
+    def __init__(self, session: Session, agent: SeamAgent) -> None:
+        self.session, self.agent = session, agent
+        self.standbys = Standbys(session)
+        self.outlets = Outlets(session)
+        self.stopper = Stopper(session, lambda: self.standbys.pids | self.outlets.pids)
+        self.incidents = Incidents(session)
+        self.history: tuple[PastAttempt, ...] = ()
+        self.attempt: Attempt | None = None
+        self.warm = True  # what the last decision allows
+        agent.spawn = self.spawn
+        agent.stop_workers = self._stop_workers
+        agent.on_rendezvous = self._met
+
+    def run(self) -> RunResult:
+        """Until the end. Raises SignalException after a signal, as torch's agent does."""
+        for problem in self.session.signals.install(signals_to_handle()):
+            self.session.miss(problem)
+        try:
+            return self._attempts()
+        finally:
+            self.standbys.close()
+            with failing_open(self.session.recorder, "closing the last incident"):
+                self.incidents.close(self.attempt)
+            self.session.signals.remove()
+
+    def _attempts(self) -> RunResult:
+        number = 0
+        while True:
+            attempt = self._begin(number)
+            outcome = self._watch(attempt)
+            if outcome is Outcome.SUCCEEDED:
+                return self._succeed(attempt)
+            if outcome is Outcome.SIGNAL:
+                self._leave(attempt)
+            elif outcome is Outcome.FAILED:
+                diagnosis, decision = self._fail(attempt)
+                if decision.action is Action.STOP:
+                    self.session.exit_code = decision.exit_code
+                    return failed_result(self.agent, attempt, diagnosis)
+                self.warm = decision.warm
+            else:
+                self._stop("outside", self.agent.stop_grace_s)
+                self.stopper.confirm(attempt)
+            number += 1
+
+    # One attempt
+
+    def _begin(self, number: int) -> Attempt:
+        before, self.session.recorder.attempt = self.attempt, number
+        attempt = self.attempt = Attempt(self.session, self.agent, number)
+        self.standbys.new_attempt()
+        with self.session.signals.interruptible():
+            self.agent.begin(number)
+        self.session.recorder.update_run(attempts=number + 1)
+        self.incidents.spawned()
+        if before is not None:
+            self._let_go(before)
+        return attempt
+
+    def _let_go(self, attempt: Attempt) -> None:
+        """Of an attempt that is over: quote what its first failing rank said last."""
+        with failing_open(self.session.recorder, "quoting the failed rank"):
+            self.incidents.quote(attempt.endings.last_words)
+        for worker in attempt.workers.values():
+            worker.close()
+
+    def _watch(self, attempt: Attempt) -> Outcome:
+        with failing_open(self.session.recorder, "watching the workers"):
+            return attempt.watch(self._housekeeping)
+        return watch_plainly(self.session, self.agent, attempt)
+
+    def _met(self) -> None:
+        """After the rendezvous, before the first process starts."""
+        self.incidents.rendezvous()
+        group = self.agent.group
+        if not self.session.run_id:
+            self.session.run_id = self._agree_on_run_id()
+            self.outlets.open_run(self.agent)
+        self.session.recorder.event(
+            "attempt.start",
+            world_size=group.workers[0].world_size if group.workers else 0,
+            master_addr=group.master_addr,
+            master_port=group.master_port,
+        )
+
+    def _agree_on_run_id(self) -> str:
+        own = new_run_id(self.agent.group.spec.rdzv_handler.get_run_id())
+        if (self.agent.group.group_world_size or 1) == 1:
+            return own
+        with failing_open(self.session.recorder, "agreeing on a run id"):
+            store = self.agent.group.store
+            agreed: bytes = store.compare_set("resilient/run_id", "", own)  # type: ignore[attr-defined]
+            return agreed.decode()
+        return own
+
+    def spawn(
+        self,
+        local_rank: int,
+        argv: Sequence[str],
+        env: dict[str, str],
+        stdout: int | None,
+        stderr: int | None,
+    ) -> Popen[bytes]:
+        """Start, or wake, the process of a local rank."""
+        attempt = self.attempt
+        assert attempt is not None
+        rank = int(env.get("RANK", local_rank))
+        env = {
+            **env,
+            "RESILIENT_ATTEMPT": str(attempt.number),
+            "RESILIENT_RUN_ID": self.session.run_id,
+        }
+        hooked = self.session.hooks
+        with self.outlets.streams(attempt.number, rank, stdout, stderr) as (out, err):
+            worker = self.standbys.take(local_rank, argv, env, out, err) if self.warm else None
+            if worker is None:
+                mode = "observe" if hooked else None
+                worker = start(local_rank, argv, env, mode=mode, stdout=out, stderr=err)
+        worker.rank = rank
+        self.standbys.remember(local_rank, argv, env)
+        attempt.add(worker)
+        if attempt.number and not worker.warm:
+            worker.cold_why = self.standbys.why_cold(local_rank)
+        self.session.recorder.event(
+            "worker.start", rank=rank, pid=worker.pid, warm=worker.warm, why_cold=worker.cold_why
+        )
+        return worker.popen
+
+    def _housekeeping(self, now: float) -> float:
+        attempt = self.attempt
+        assert attempt is not None
+        wait_s = 1.0
+        recorder = self.session.recorder
+        with failing_open(recorder, "writing the run directory"):
+            self.outlets.look_after()
+        with failing_open(recorder, "watching an incident"):
+            wait_s = min(wait_s, self.incidents.look(attempt, now))
+        with failing_open(recorder, "keeping standbys"):
+            return min(wait_s, self.standbys.keep(attempt, now))
+        return wait_s
+
+    # Ends
+
+    def _succeed(self, attempt: Attempt) -> RunResult:
+        self.standbys.close()
+        self.stopper.confirm(attempt, gently=True)
+        self.agent.close_group(signal.SIGTERM, 1)
+        result = succeeded_result(attempt)
+        with self.session.signals.interruptible():
+            self.agent.succeed()
+        return result
+
+    def _leave(self, attempt: Attempt) -> None:
+        """A signal came from outside: pass it on, wait as torchrun does, and leave."""
+        error = self.session.signals.exception()
+        name = error.sigval.name
+        self.session.recorder.event("signal", name=name)
+        say(f"received {name}; passing it on and waiting for the workers to end")
+        self.standbys.close()
+        self._stop("outside", self.agent.stop_grace_s, int(error.sigval))
+        self.stopper.confirm(attempt)
+        raise error
+
+    def _stop(self, why: Why, grace_s: float, signum: int = signal.SIGTERM) -> None:
+        self.stopper.why = why
+        self.agent.close_group(signum, grace_s)
+
+    def _stop_workers(self, signum: int, grace_s: float) -> None:
+        """torch asks for the workers to be stopped: in `close_group`, and whenever it cleans up."""
+        if self.attempt is not None:
+            self.stopper.stop(self.attempt, signum, self._stop_grace(grace_s))
+
+    def _stop_grace(self, grace_s: float) -> float:
+        policy = self.session.policy.stop_grace_s
+        return grace_s if policy is None else policy
+
+    def _fail(self, attempt: Attempt) -> tuple[Diagnosis, Decision]:
+        self._stop("fault", self.agent.stop_grace_s)
+        swept = self.stopper.confirm(attempt)
+        self.standbys.learn(attempt)
+        evidence = gather(self.session, attempt, swept.unkillable)
+        allowed = allowance(self.session, self.agent)
+        diagnosis, decision = self._judge(evidence, allowed)
+        self.session.recorder.decision(
+            DecisionRecord(
+                at=time.time(),
+                evidence=evidence,
+                history=self.history,
+                allowance=allowed,
+                diagnosis=diagnosis,
+                decision=decision,
+            )
+        )
+        self.history = (*self.history, remember(evidence, diagnosis, decision))
+        self.incidents.close(None)
+        log = self._log_of(attempt, diagnosis.first_rank)
+        self.incidents.begin(evidence, diagnosis, decision, log)
+        self._tell(diagnosis, decision, attempt)
+        return diagnosis, decision
+
+    def _log_of(self, attempt: Attempt, rank: int | None) -> str:
+        for worker in attempt.workers.values():
+            if worker.rank == rank:
+                return self.outlets.log_of(
+                    self.agent, worker.local_rank, rank=worker.rank, attempt=attempt.number
+                )
+        return ""
+
+    def _tell(self, diagnosis: Diagnosis, decision: Decision, attempt: Attempt) -> None:
+        say(diagnosis.sentence)
+        if decision.action is Action.RESTART:
+            say(f"restarting (attempt {attempt.number + 1}): {decision.reason}")
+
+    def _judge(self, evidence: AttemptEvidence, allowed: Allowance) -> tuple[Diagnosis, Decision]:
+        with failing_open(self.session.recorder, "judging a failure"):
+            return judge(evidence, self.history, allowed, diagnose)
+        return as_torchrun(evidence, allowed.max_restarts, "our own judgement failed")
+
+
+def drive(session: Session, agent: SeamAgent) -> RunResult:
+    """What the seam calls instead of torch's own loop."""
+    if not agent.is_command:
+        return run_functions(session, agent)
+    return Driver(session, agent).run()

@@ -1,0 +1,88 @@
+"""What all parts of one agent share for one run of one node."""
+
+import os
+import platform
+import re
+import secrets
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from resilient.act.scribe_client import Scribe
+from resilient.agent.recorder import Recorder
+from resilient.agent.signals import Signals
+from resilient.model.policy import Policy
+from resilient.model.run import NodeRun, Run
+
+
+@dataclass
+class Session:
+    """Policy, identity and the outlets of one agent. `hooks` says whether workers are Python."""
+
+    policy: Policy
+    argv: tuple[str, ...]
+    host: str
+    agent_id: str
+    recorder: Recorder
+    scribe: Scribe | None
+    signals: Signals
+    hooks: bool
+    library: bool = False  # called from a user's program: its other children are not ours
+    run_id: str = ""
+    exit_code: int | None = None  # set by a decision that differs from torchrun's 0 or 1
+    off: list[str] = field(default_factory=list)
+
+    @property
+    def node(self) -> str:
+        """Name of this node's folder in the run directory."""
+        return f"{self.host}-{self.agent_id}"
+
+    def miss(self, what: str) -> None:
+        """Note, once, something that cannot be had in this run, and why."""
+        if what not in self.off:
+            self.off.append(what)
+            self.recorder.event("off", what=what)
+            self.recorder.update_run(off=tuple(self.off))
+
+
+def new_run_id(job: str) -> str:
+    """`<UTC>-<job id>-<6 hex>`; the job id is the scheduler's, else the user's --rdzv-id.
+
+    torchrun makes an id up with --standalone, and calls it "none" where there is no other.
+    """
+    invented = job == "none" or re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", job)
+    job = os.environ.get("SLURM_JOB_ID", "local" if invented else job)
+    plain = "".join(c if c.isalnum() or c in "._" else "-" for c in job)[:40].strip("-.")
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{plain}-{secrets.token_hex(3)}"
+
+
+def open_session(
+    policy: Policy, argv: tuple[str, ...], scribe: Scribe | None, **facts: Any
+) -> Session:
+    """A session with an empty run record. `facts`: version, torch_version, hooks, library."""
+    host, agent_id = socket.gethostname(), secrets.token_hex(4)
+    run = Run(
+        run_id="",
+        version=facts["version"],
+        torch_version=facts["torch_version"],
+        started_at=time.time(),
+        argv=argv,
+        cwd=os.getcwd(),
+        nodes=(NodeRun(host=host, agent_id=agent_id, pid=os.getpid(), nproc=0),),
+        world_size=0,
+        attempts=0,
+    )
+    session = Session(
+        policy=policy,
+        argv=argv,
+        host=host,
+        agent_id=agent_id,
+        recorder=Recorder(scribe, run),
+        scribe=scribe,
+        signals=Signals(),
+        hooks=facts["hooks"],
+        library=facts["library"],
+    )
+    session.recorder.event("session", python=platform.python_version(), node=session.node)
+    return session
