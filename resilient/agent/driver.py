@@ -235,7 +235,6 @@ class Driver:
             )
         )
         self.history = (*self.history, remember(evidence, diagnosis, decision))
-        self.incidents.close(None)
         log = self._log_of(attempt, diagnosis.first_rank)
         self.incidents.begin(evidence, diagnosis, decision, log)
         self._tell(diagnosis, decision, attempt)

@@ -30,13 +30,15 @@ class Incidents:
     def begin(
         self, evidence: AttemptEvidence, diagnosis: Diagnosis, decision: Decision, log: str
     ) -> None:
-        """Open an incident with what was decided."""
+        """Open an incident with what was decided; one whose restart just failed is closed."""
+        if self._open is not None and self._open.state is IncidentState.RESTARTING:
+            self._move(IncidentEvent.FAULT)
         first = _first_end(evidence, diagnosis.first_rank)
         seconds = max((worker.seconds for worker in evidence.stopped), default=0.0)
         self._zero = evidence.noticed_at - seconds
         self._furthest = evidence.furthest_step
         self._open = Incident(
-            number=len(self._session.recorder.incidents),
+            number=len(self._session.recorder.incidents) + 1,
             attempt=evidence.attempt,
             at=evidence.noticed_at,
             class_=diagnosis.class_.value,
@@ -85,7 +87,12 @@ class Incidents:
             return WATCH_S
         return LOOK_S
 
-    def _training(self, attempt: Attempt, steps: list[float]) -> None:
+    def _training(
+        self,
+        attempt: Attempt,
+        steps: list[float],
+        event: IncidentEvent = IncidentEvent.TRAINING,
+    ) -> None:
         assert self._open is not None
         workers = attempt.workers.values()
         collectives = [w.page.first_collective_at for w in workers if w.page.first_collective_at]
@@ -104,7 +111,7 @@ class Incidents:
             warm_ranks=tuple(sorted(w.rank for w in workers if w.warm)),
             cold_why=next((w.cold_why for w in workers if w.cold_why), ""),
         )
-        self._move(IncidentEvent.TRAINING)
+        self._move(event)
 
     def close(self, attempt: Attempt | None) -> None:
         """The run ends: write down what is known of an incident that is still open."""
@@ -112,7 +119,7 @@ class Incidents:
             return
         if self._open.state is IncidentState.RESTARTING and attempt is not None:
             steps = [w.page.first_step_at for w in attempt.workers.values()]
-            self._training(attempt, [at for at in steps if at])
+            self._training(attempt, [at for at in steps if at], IncidentEvent.ENDED)
         self._open = None
 
     def _since(self) -> float:

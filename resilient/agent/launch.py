@@ -26,6 +26,7 @@ from resilient.agent.session import Session, open_session
 from resilient.agent.torch_seam import SignalException, launch, launcher_api, unknown_torch
 from resilient.model.policy import Policy, parse
 from resilient.report.masking import mask_argv
+from resilient.report.page import wants_colour, width_of
 from resilient.report.terminal import render
 
 DRAIN_S = 2.0  # for the last output to reach the console
@@ -120,18 +121,12 @@ def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:
         outcome.report = render(
             recorder.run,
             list(recorder.incidents.values()),
-            width=_width(),
-            colour=os.isatty(2) and "NO_COLOR" not in os.environ,
+            width=width_of(sys.stderr, os.environ),
+            colour=wants_colour(sys.stderr, os.environ),
+            run_dir=outcome.run_dir or "",
         )
     if scribe is not None:
         scribe.close()
-
-
-def _width() -> int:
-    try:
-        return max(60, min(120, os.get_terminal_size(2).columns))
-    except OSError:
-        return 100
 
 
 def is_python(entrypoint: Any) -> bool:

@@ -9,12 +9,11 @@ from subprocess import DEVNULL, Popen
 
 import msgspec
 
-import resilient.worker
 from resilient.agent.channel import Channel, Message, high_fd
 from resilient.agent.page import Page
 from resilient.model.protocol import HOOK_VARIABLE, Late, Observed, Plan
 
-HOOK_FOLDER = str(Path(resilient.worker.__file__).parent / "hook")
+HOOK_FOLDER = str(Path(__file__).parents[1] / "worker" / "hook")
 
 
 class WorkerProcess:
