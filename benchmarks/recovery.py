@@ -54,7 +54,7 @@ class Job:
         policy = {
             "RESILIENT_RUN_DIR": str(self.folder / "run"),
             "RESILIENT_STANDBY_DELAY_S": "0.5",
-            "RESILIENT_INFRA_RESTARTS_PER_HOUR": "100000",
+            "RESILIENT_INFRA_RESTARTS_PER_HOUR": "10000",
         }
         flags = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
         if command == "ft_launcher":

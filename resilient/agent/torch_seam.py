@@ -69,9 +69,10 @@ def unknown_torch() -> str | None:
     ]
     for owner, name, parameters in wanted:
         method = inspect.unwrap(getattr(owner, name, None) or nullcontext)
-        found = tuple(inspect.signature(method).parameters)[: len(parameters)]
-        if found != parameters:
-            return f"{owner.__name__}.{name} takes {found}, not {parameters}"
+        found = inspect.signature(method).parameters
+        first, more = tuple(found)[: len(parameters)], list(found.values())[len(parameters) :]
+        if first != parameters or any(_required(parameter) for parameter in more):
+            return f"{owner.__name__}.{name} takes {tuple(found)}, not {parameters}"
     uses = [
         (launcher_api.launch_agent, "LocalElasticAgent"),
         (LocalElasticAgent._start_workers, "start_processes"),
@@ -81,6 +82,11 @@ def unknown_torch() -> str | None:
         if name not in inspect.unwrap(function).__code__.co_names:
             return f"{function.__name__} does not use {name}"
     return None
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
 
 
 class WorkerContext(SubprocessContext):
