@@ -12,12 +12,11 @@ acted upon.
 """
 
 import signal
-import time
 from collections.abc import Sequence
 from subprocess import Popen
 
 from resilient.agent.attempt import Attempt, Outcome
-from resilient.agent.evidence import allowance, gather
+from resilient.agent.evidence import gather
 from resilient.agent.failopen import failing_open
 from resilient.agent.functions import run_functions
 from resilient.agent.incidents import Incidents
@@ -29,13 +28,10 @@ from resilient.agent.session import Session, new_run_id
 from resilient.agent.standbys import Standbys
 from resilient.agent.stopping import Stopper, Why
 from resilient.agent.torch_seam import RunResult, SeamAgent, signals_to_handle
+from resilient.agent.verdicts import Verdicts
 from resilient.agent.worker_process import start
-from resilient.decide.as_torchrun import as_torchrun
-from resilient.decide.judge import judge, remember
-from resilient.diagnose.process_evidence import diagnose
-from resilient.model.decision import Action, Allowance, Decision, DecisionRecord, PastAttempt
+from resilient.model.decision import Action, Decision
 from resilient.model.diagnosis import Diagnosis
-from resilient.model.evidence import AttemptEvidence
 
 
 class Driver:
@@ -47,7 +43,7 @@ class Driver:
         self.outlets = Outlets(session)
         self.stopper = Stopper(session, lambda: self.standbys.pids | self.outlets.pids)
         self.incidents = Incidents(session)
-        self.history: tuple[PastAttempt, ...] = ()
+        self.verdicts = Verdicts(session, agent)
         self.attempt: Attempt | None = None
         self.warm = True  # what the last decision allows
         agent.spawn = self.spawn
@@ -222,22 +218,12 @@ class Driver:
         swept = self.stopper.confirm(attempt)
         self.standbys.learn(attempt)
         evidence = gather(self.session, attempt, swept.unkillable)
-        allowed = allowance(self.session, self.agent)
-        diagnosis, decision = self._judge(evidence, allowed)
-        self.session.recorder.decision(
-            DecisionRecord(
-                at=time.time(),
-                evidence=evidence,
-                history=self.history,
-                allowance=allowed,
-                diagnosis=diagnosis,
-                decision=decision,
-            )
-        )
-        self.history = (*self.history, remember(evidence, diagnosis, decision))
+        diagnosis, decision = self.verdicts.give(evidence)
         log = self._log_of(attempt, diagnosis.first_rank)
         self.incidents.begin(evidence, diagnosis, decision, log)
-        self._tell(diagnosis, decision, attempt)
+        say(diagnosis.sentence)
+        if decision.action is Action.RESTART:
+            say(f"restarting (attempt {attempt.number + 1}): {decision.reason}")
         return diagnosis, decision
 
     def _log_of(self, attempt: Attempt, rank: int | None) -> str:
@@ -247,16 +233,6 @@ class Driver:
                     self.agent, worker.local_rank, rank=worker.rank, attempt=attempt.number
                 )
         return ""
-
-    def _tell(self, diagnosis: Diagnosis, decision: Decision, attempt: Attempt) -> None:
-        say(diagnosis.sentence)
-        if decision.action is Action.RESTART:
-            say(f"restarting (attempt {attempt.number + 1}): {decision.reason}")
-
-    def _judge(self, evidence: AttemptEvidence, allowed: Allowance) -> tuple[Diagnosis, Decision]:
-        with failing_open(self.session.recorder, "judging a failure"):
-            return judge(evidence, self.history, allowed, diagnose)
-        return as_torchrun(evidence, allowed.max_restarts, "our own judgement failed")
 
 
 def drive(session: Session, agent: SeamAgent) -> RunResult:

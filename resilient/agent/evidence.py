@@ -1,9 +1,7 @@
-"""Puts together what this node saw of an attempt's end, and the bounds a decision must keep."""
+"""Puts together what this node saw of an attempt's end."""
 
 from resilient.agent.attempt import Attempt
 from resilient.agent.session import Session
-from resilient.agent.torch_seam import SeamAgent
-from resilient.model.decision import Allowance
 from resilient.model.evidence import AttemptEvidence
 
 
@@ -24,14 +22,4 @@ def gather(session: Session, attempt: Attempt, unkillable: tuple[int, ...]) -> A
         first_step=min((p.first_step for p in pages if p.first_step is not None), default=None),
         late_mismatch=any(worker.late_mismatch for worker in attempt.workers.values()),
         unkillable=unkillable,
-    )
-
-
-def allowance(session: Session, agent: SeamAgent) -> Allowance:
-    """What torchrun's flags and the policy allow."""
-    return Allowance(
-        max_restarts=agent.group.spec.max_restarts,
-        infra_restarts_per_hour=session.policy.infra_restarts_per_hour,
-        rendezvous_retries=session.policy.rendezvous_retries,
-        strict_exit=session.policy.strict_exit,
     )

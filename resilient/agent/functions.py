@@ -9,7 +9,6 @@ import time
 import msgspec
 from torch.distributed.elastic.agent.server.api import WorkerState
 
-from resilient.agent.evidence import allowance
 from resilient.agent.oom import OomCounter
 from resilient.agent.plain import tick_until_over
 from resilient.agent.recorder import say
@@ -20,10 +19,9 @@ from resilient.agent.torch_seam import (
     SeamAgent,
     signals_to_handle,
 )
-from resilient.decide.judge import judge, remember
-from resilient.diagnose.process_evidence import diagnose
+from resilient.agent.verdicts import Verdicts
 from resilient.diagnose.traceback_text import from_error_file
-from resilient.model.decision import Action, DecisionRecord, PastAttempt
+from resilient.model.decision import Action
 from resilient.model.evidence import AttemptEvidence, WorkerEnd
 from resilient.report.masking import mask
 
@@ -40,7 +38,7 @@ def run_functions(session: Session, agent: SeamAgent) -> RunResult:
 
 
 def _attempts(session: Session, agent: SeamAgent) -> RunResult:
-    history: tuple[PastAttempt, ...] = ()
+    verdicts = Verdicts(session, agent)
     number = 0
     while True:
         session.recorder.attempt = number
@@ -60,19 +58,7 @@ def _attempts(session: Session, agent: SeamAgent) -> RunResult:
                 agent.succeed()
             return result
         evidence = _evidence(session, number, started, result, oom)
-        allowed = allowance(session, agent)
-        diagnosis, decision = judge(evidence, history, allowed, diagnose)
-        session.recorder.decision(
-            DecisionRecord(
-                at=time.time(),
-                evidence=evidence,
-                history=history,
-                allowance=allowed,
-                diagnosis=diagnosis,
-                decision=decision,
-            )
-        )
-        history = (*history, remember(evidence, diagnosis, decision))
+        diagnosis, decision = verdicts.give(evidence)
         say(diagnosis.sentence)
         agent.close_group(15, agent.stop_grace_s)
         if decision.action is Action.STOP:

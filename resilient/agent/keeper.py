@@ -28,7 +28,7 @@ from resilient.sense.processes import descendants
 __all__ = ["private_dir", "run_under_keeper"]
 
 _WISHES = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCONT}
-_ECHO_S = 0.1  # `timeout` sends to us and then to our group: the same wish, twice
+_ECHO_S = 0.1  # `timeout` sends to us and then to our group, a shell hangs up after the terminal
 
 _KEPT_BY_THE_KERNEL = {signal.SIGKILL, signal.SIGSTOP}
 _OURS = {signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE}
@@ -85,23 +85,24 @@ def _become_agent(keeper: int) -> None:
 
 def _attend(agent: int, forwarded: set[signal.Signals], strangers: set[int]) -> int:
     """Pass signals on to the agent and collect children until it has ended; its wait status."""
-    last: dict[tuple[int, int], float] = {}  # (signal, sender) → when
+    last: dict[int, float] = {}
     while True:
-        received = signal.sigwaitinfo(forwarded | {signal.SIGCHLD})
-        if received.si_signo == signal.SIGCHLD:
+        signum = signal.sigwaitinfo(forwarded | {signal.SIGCHLD}).si_signo
+        if signum == signal.SIGCHLD:
             status = _collect(agent, strangers)
             if status is not None:
                 return status
-        elif not _is_echo(received, last):
+        elif not _is_echo(signum, last):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(agent, received.si_signo)
+                os.kill(agent, signum)
 
 
-def _is_echo(received: signal.struct_siginfo, last: dict[tuple[int, int], float]) -> bool:
-    key, now = (received.si_signo, received.si_pid), time.monotonic()
-    before = last.get(key, -_ECHO_S)
-    last[key] = now
-    return received.si_signo in _WISHES and now - before < _ECHO_S
+def _is_echo(signum: int, last: dict[int, float]) -> bool:
+    """Whether the same wish was passed on a moment ago; `last` says when each came last."""
+    now = time.monotonic()
+    before = last.get(signum, -_ECHO_S)
+    last[signum] = now
+    return signum in _WISHES and now - before < _ECHO_S
 
 
 def _collect(agent: int, strangers: set[int]) -> int | None:

@@ -1,4 +1,5 @@
-"""The only file that touches private API of torch.distributed.elastic.
+"""The seam: with its parts (torch_context, torch_known, fresh_store) the only code that touches
+private API of torch.distributed.elastic.
 
 torch hard-codes which agent and which process starter it uses. Rather than copy its
 functions, or patch its modules for everybody in the process, we take a private copy of the
@@ -10,8 +11,7 @@ code of whichever release is installed.
 import inspect
 import os
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
 from subprocess import Popen
 from typing import Any
 
@@ -27,13 +27,12 @@ from torch.distributed.elastic.multiprocessing.errors import (
     ProcessFailure,
     record,
 )
-from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler import (
-    SubprocessHandler,
-)
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 
 from resilient.agent.fresh_store import fresh_store
 from resilient.agent.rebind import rebound
+from resilient.agent.torch_context import Spawn, WorkerContext
+from resilient.agent.torch_known import unknown_torch
 
 __all__ = [
     "ChildFailedError",
@@ -48,89 +47,6 @@ __all__ = [
     "torch_run",
     "unknown_torch",
 ]
-
-# (local rank, argv, environment, stdout or None, stderr or None) -> the started process
-Spawn = Callable[[int, Sequence[str], dict[str, str], int | None, int | None], Popen[bytes]]
-
-
-def unknown_torch() -> str | None:
-    """Why this torch is not one that the seam knows, or None when it is."""
-    wanted: list[tuple[Any, str, tuple[str, ...]]] = [
-        (LocalElasticAgent, "_invoke_run", ("self", "role")),
-        (LocalElasticAgent, "_start_workers", ("self", "worker_group")),
-        (LocalElasticAgent, "_initialize_workers", ("self", "worker_group")),
-        (LocalElasticAgent, "_monitor_workers", ("self", "worker_group")),
-        (LocalElasticAgent, "_exit_barrier", ("self",)),
-        (SubprocessContext, "_start", ("self",)),
-        (SubprocessContext, "_close", ("self", "death_sig", "timeout")),
-        (SubprocessHandler, "_popen", ("self", "args", "env")),
-        (torch_run, "run", ("args",)),
-        (launcher_api, "launch_agent", ("config", "entrypoint", "args")),
-    ]
-    for owner, name, parameters in wanted:
-        method = inspect.unwrap(getattr(owner, name, None) or nullcontext)
-        found = inspect.signature(method).parameters
-        first, more = tuple(found)[: len(parameters)], list(found.values())[len(parameters) :]
-        if first != parameters or any(_required(parameter) for parameter in more):
-            return f"{owner.__name__}.{name} takes {tuple(found)}, not {parameters}"
-    uses = [
-        (launcher_api.launch_agent, "LocalElasticAgent"),
-        (LocalElasticAgent._start_workers, "start_processes"),
-        (torch_run.run, "elastic_launch"),
-    ]
-    for function, name in uses:
-        if name not in inspect.unwrap(function).__code__.co_names:
-            return f"{function.__name__} does not use {name}"
-    return None
-
-
-def _required(parameter: inspect.Parameter) -> bool:
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
-
-
-class WorkerContext(SubprocessContext):
-    """torch's process context, with our way to start and to stop one process."""
-
-    def __init__(self, spawn: Spawn, stop: Callable[[int, float], None], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._spawn, self._stop = spawn, stop
-
-    def start(self) -> None:
-        """As torch's, but signals stay with our own handlers."""
-        self._start()
-        for tail_log in self._tail_logs:
-            tail_log.start()
-
-    def _start(self) -> None:
-        spawn = self._spawn
-
-        def popen(handler: Any, args: tuple[str, ...], env: dict[str, str]) -> Popen[bytes]:
-            out, err = (f.fileno() if f else None for f in (handler._stdout, handler._stderr))
-            return spawn(handler.local_rank_id, args, env, out, err)
-
-        handler_class = type("SpawnHandler", (SubprocessHandler,), {"_popen": popen})
-        known = inspect.signature(SubprocessHandler.__init__).parameters
-        for local_rank in range(self.nprocs):
-            facts = {
-                "entrypoint": self.entrypoint,
-                "args": self.args[local_rank],
-                "env": self.envs[local_rank],
-                "stdout": self.stdouts[local_rank],
-                "stderr": self.stderrs[local_rank],
-                "local_rank_id": local_rank,
-                "numa_options": getattr(self, "_numa_options", None),
-            }
-            self.subprocess_handlers[local_rank] = handler_class(
-                **{k: v for k, v in facts.items() if k in known}
-            )
-
-    def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None:
-        self._stop(int(death_sig), timeout)
-        for handler in self.subprocess_handlers.values():
-            for stream in (handler._stdout, handler._stderr):
-                if stream:
-                    stream.close()
 
 
 class SeamAgent(LocalElasticAgent):
