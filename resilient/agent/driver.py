@@ -27,7 +27,12 @@ from resilient.agent.results import failed_result, succeeded_result
 from resilient.agent.session import Session, new_run_id
 from resilient.agent.standbys import Standbys
 from resilient.agent.stopping import Stopper, Why
-from resilient.agent.torch_seam import RunResult, SeamAgent, signals_to_handle
+from resilient.agent.torch_seam import (
+    RunResult,
+    SeamAgent,
+    SignalException,
+    signals_to_handle,
+)
 from resilient.agent.verdicts import Verdicts
 from resilient.agent.worker_process import start
 from resilient.model.decision import Action, Decision
@@ -56,6 +61,9 @@ class Driver:
             self.session.miss(problem)
         try:
             return self._attempts()
+        except SignalException as error:
+            self._leave(error)
+            raise
         finally:
             self.standbys.close()
             with failing_open(self.session.recorder, "closing the last incident"):
@@ -70,8 +78,8 @@ class Driver:
             if outcome is Outcome.SUCCEEDED:
                 return self._succeed(attempt)
             if outcome is Outcome.SIGNAL:
-                self._leave(attempt)
-            elif outcome is Outcome.FAILED:
+                raise self.session.signals.exception()
+            if outcome is Outcome.FAILED:
                 diagnosis, decision = self._fail(attempt)
                 if decision.action is Action.STOP:
                     self.session.exit_code = decision.exit_code
@@ -149,11 +157,12 @@ class Driver:
             "RESILIENT_ATTEMPT": str(attempt.number),
             "RESILIENT_RUN_ID": self.session.run_id,
         }
-        hooked = self.session.hooks
         with self.outlets.streams(attempt.number, rank, stdout, stderr) as (out, err):
-            worker = self.standbys.take(local_rank, argv, env, out, err) if self.warm else None
+            worker = None
+            with failing_open(self.session.recorder, "waking a standby"):
+                worker = self.standbys.take(local_rank, argv, env, out, err) if self.warm else None
             if worker is None:
-                mode = "observe" if hooked else None
+                mode = "observe" if self.session.hooks else None
                 worker = start(local_rank, argv, env, mode=mode, stdout=out, stderr=err)
         worker.rank = rank
         self.standbys.remember(local_rank, argv, env)
@@ -189,16 +198,15 @@ class Driver:
             self.agent.succeed()
         return result
 
-    def _leave(self, attempt: Attempt) -> None:
-        """A signal came from outside: pass it on, wait as torchrun does, and leave."""
-        error = self.session.signals.exception()
+    def _leave(self, error: SignalException) -> None:
+        """A signal came from outside: pass it on and wait as torchrun does."""
         name = error.sigval.name
         self.session.recorder.event("signal", name=name)
         say(f"received {name}; passing it on and waiting for the workers to end")
         self.standbys.close()
         self._stop("outside", self.agent.stop_grace_s, int(error.sigval))
-        self.stopper.confirm(attempt)
-        raise error
+        if self.attempt is not None:
+            self.stopper.confirm(self.attempt)
 
     def _stop(self, why: Why, grace_s: float, signum: int = signal.SIGTERM) -> None:
         self.stopper.why = why

@@ -14,7 +14,8 @@ from resilient.model.evidence import AttemptEvidence, WorkerEnd
 from resilient.model.incident import Incident, IncidentState, Phases
 
 WATCH_S = 600.0  # a script that shows no optimizer step this long after a restart never will
-LOOK_S = 0.05
+LOOK_S, LOOK_CLOSELY_S = 0.05, 20.0  # how often, and for how long after the restart
+SELDOM_S = 0.5
 
 
 class Incidents:
@@ -36,7 +37,8 @@ class Incidents:
         first = _first_end(evidence, diagnosis.first_rank)
         seconds = max((worker.seconds for worker in evidence.stopped), default=0.0)
         self._zero = evidence.noticed_at - seconds
-        self._furthest = evidence.furthest_step
+        # Only where it is an absolute count can it be compared with where the next one resumes.
+        self._furthest = evidence.furthest_step if evidence.first_step is not None else None
         self._open = Incident(
             number=len(self._session.recorder.incidents) + 1,
             attempt=evidence.attempt,
@@ -82,10 +84,10 @@ class Incidents:
             return WATCH_S
         pages = [worker.page for worker in attempt.workers.values()]
         steps = [page.first_step_at for page in pages]
-        if all(steps) or now >= self._deadline or not attempt.running:
+        if all(steps) or now >= self._deadline or not self._session.hooks:
             self._training(attempt, [at for at in steps if at])
             return WATCH_S
-        return LOOK_S
+        return LOOK_S if now - attempt.started < LOOK_CLOSELY_S else SELDOM_S
 
     def _training(
         self,

@@ -89,8 +89,8 @@ def session_for(
 def _start_scribe() -> tuple[Scribe | None, str]:
     try:
         return Scribe.start(), ""
-    except OSError as error:
-        return None, f"no process for it could be started ({error})"
+    except Exception as error:  # without it we still are a launcher
+        return None, f"no process for it could be started ({error!r})"
 
 
 def _sentence(session: Session, error: BaseException | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from resilient.agent.failopen import failing_open
 from resilient.agent.recorder import say
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import SeamAgent
@@ -70,9 +71,14 @@ class Outlets:
             yield stdout, stderr
             return
         console = not any(fd is not None and _is_null(fd) for fd in (stdout, stderr))
-        outputs = self._scribe.outputs(
-            attempt=attempt, rank=rank, stdout=out, stderr=err, console=console
-        )
+        outputs = None
+        with failing_open(self._session.recorder, "capturing output"):
+            outputs = self._scribe.outputs(
+                attempt=attempt, rank=rank, stdout=out, stderr=err, console=console
+            )
+        if outputs is None:
+            yield stdout, stderr
+            return
         try:
             yield (
                 outputs.stdout_fd if out and outputs.stdout_fd is not None else stdout,
