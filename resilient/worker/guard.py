@@ -1,0 +1,142 @@
+"""Gives the script what was preloaded, if it gets what its own import would have given it.
+
+A finder in front of all others. Where the circumstances differ from those of the preload, the
+worker starts over cold (see restart.py), or, once torch is in use, gives up its life.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
+
+from . import facts, modules
+from .capture import replay
+from .observe import TORCH
+from .preload import Group, Preload
+
+Mismatch = Callable[[Group, str], NoReturn]
+
+
+class Guard:
+    """Owns the hidden modules. `loaded` is called when the script has torch.
+
+    `mismatch` is called with the group and the reason, and must not return.
+    """
+
+    def __init__(self, preload: Preload, mismatch: Mismatch, loaded: Callable[[], None]) -> None:
+        self._preload = preload
+        self._mismatch = mismatch
+        self._loaded = loaded
+        self._owner = {name: group for group in preload.groups for name in group.modules}
+        self._lock = threading.RLock()
+        self._path = set(sys.path)
+        self._streams = (sys.stdout, sys.stderr)
+        self.lenient = False  # the script is over, or this is a forked child: never start over
+
+    def install(self, script_folder: str | None) -> None:
+        """Become the first finder. The script's folder will come on sys.path and is known."""
+        self._path.add(script_folder or "")
+        sys.meta_path.insert(0, self)
+
+    def hides(self, name: str) -> bool:
+        """Whether the script has not been given this module yet."""
+        return name in self._owner
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a hidden module: a spec that looks like its own. Nothing is given back yet."""
+        group = self._owner.get(name)
+        if group is None:
+            return None
+        module = group.modules[name]
+        own = getattr(module, "__spec__", None)
+        loader: Any = _Return(self, name, getattr(own, "loader", None))
+        spec = ModuleSpec(name, loader)
+        vars(spec).update(vars(own) if own is not None else {})
+        spec.loader = loader
+        return spec
+
+    def give_back(self, name: str) -> None:
+        """Put a hidden module and what belongs to it into sys.modules."""
+        with self._lock:
+            group = self._owner.get(name)
+            if group is None:
+                return
+            reason = next(self._differences(group), None)
+            if reason is not None and not self.lenient:
+                self._mismatch(group, reason)
+            # Asked for something beside torch, only that package appears, as it would have.
+            whole = name == group.key or (group.late and TORCH not in self._owner)
+            tree = modules.top(name)
+            names = [n for n in group.modules if whole or modules.top(n) == tree]
+            if whole:
+                group.effects.repeat()
+                replay(2, group.text)
+            self._show(group, [n for n in names if n in self._owner])
+
+    def _show(self, group: Group, names: list[str]) -> None:
+        for name in names:
+            sys.modules.setdefault(name, group.modules[name])
+            del self._owner[name]
+            if name in group.attributes:
+                parent, attribute = group.attributes[name]
+                setattr(parent, attribute, group.modules[name])
+        if not self._owner and self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def returned(self, name: str) -> None:
+        """A module is in place again, its own spec too."""
+        if name == TORCH:
+            self._loaded()
+
+    def _differences(self, group: Group) -> Iterator[str]:
+        """Why the script's own import would have given something else than what is hidden."""
+        then = facts.stable(group.before.environment)
+        changes = facts.difference(then, facts.stable(os.environ))
+        if changes:
+            yield "environment differs: " + ", ".join(sorted(changes))
+        if facts.scheduling() != self._preload.scheduling:
+            yield "CPU affinity or dlopen flags differ"
+        libraries = facts.native() - self._preload.native
+        if libraries:
+            yield "native libraries were loaded before: " + ", ".join(sorted(libraries))
+        for name, origin in group.origins.items():
+            if name in self._owner and modules.resolve(name, skip=self) != origin:
+                yield f"{name} would come from elsewhere"
+        if not group.late:
+            for entry in set(sys.path) - self._path:
+                if modules.shadowed(entry, self._preload.names):
+                    yield f"sys.path has {entry}, which shadows what torch imports"
+        silenced = warnings.filters != group.before.filters
+        if group.text and (silenced or (sys.stdout, sys.stderr) != self._streams):
+            yield "what the import prints would go elsewhere"
+
+
+class _Return:
+    """Loader that gives back a module which exists; in all else the module's own loader."""
+
+    def __init__(self, guard: Guard, name: str, own: Any) -> None:
+        self._guard = guard
+        self._name = name
+        self._own = own
+        self._kept: dict[str, Any] = {}
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self._guard.give_back(self._name)
+        module = sys.modules[self._name]
+        self._kept = {k: vars(module).get(k) for k in ("__spec__", "__loader__")}
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(self._kept)
+        self._guard.returned(self._name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)

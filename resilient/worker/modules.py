@@ -1,0 +1,95 @@
+"""Whose module is it: the standard library's, an installed package's, or the user's own?"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+from collections.abc import Collection, Iterable
+from types import ModuleType
+
+_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+def top(name: str) -> str:
+    """Top-level package of a module's name."""
+    return name.partition(".")[0]
+
+
+def is_standard(name: str, module: ModuleType | None) -> bool:
+    """Whether a top-level module is the standard library's, built in or frozen.
+
+    Decided by where it came from: setuptools brings a `distutils` that is not.
+    """
+    spec = getattr(module, "__spec__", None)
+    origin = getattr(spec, "origin", None)
+    if name in sys.builtin_module_names or origin in ("built-in", "frozen"):
+        return True
+    path = getattr(module, "__file__", None) or origin
+    if not isinstance(path, str) or not os.path.isabs(path):
+        return name in sys.stdlib_module_names
+    if any(part in path for part in _INSTALLED):
+        return False
+    return path.startswith(_LIBRARY) or "/lib-dynload/" in path
+
+
+def installed_roots(before: Collection[str]) -> list[str]:
+    """Top-level modules of installed packages imported since `before`, in order."""
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if name not in before
+        and "." not in name
+        and any(part in (getattr(module, "__file__", None) or "") for part in _INSTALLED)
+        and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+    ]
+
+
+def resolve(name: str, skip: object = None) -> str | None:
+    """Origin that an import of a top-level name would come from now; None if there is none."""
+    for finder in list(sys.meta_path):
+        if finder is not skip and hasattr(finder, "find_spec"):
+            spec = finder.find_spec(name, None)
+            if spec is not None:
+                where = spec.origin or list(spec.submodule_search_locations or ())
+                return str(where)
+    return None
+
+
+def script_folder() -> str | None:
+    """Folder that the interpreter is about to put in front of sys.path; None if none."""
+    script = sys.argv[0] if getattr(sys, "argv", None) else ""
+    if getattr(sys.flags, "safe_path", False):
+        return None
+    if script in ("", "-", "-c", "-m"):
+        return os.getcwd()
+    path = os.path.realpath(script)
+    return path if os.path.isdir(path) else os.path.dirname(path)
+
+
+def shadowed(folder: str, names: Iterable[str]) -> set[str]:
+    """Those of `names` that a module or package in `folder` would be imported for.
+
+    All of them where the folder is something that cannot be listed, such as a zip file.
+    """
+    try:
+        entries = set(os.listdir(folder or "."))
+    except OSError:
+        return set(names) if os.path.isfile(folder) else set()
+    suffixes = importlib.machinery.all_suffixes()
+
+    def importable(name: str) -> bool:
+        inits = (os.path.join(folder, name, "__init__" + suffix) for suffix in suffixes)
+        return any(name + suffix in entries for suffix in suffixes) or (
+            name in entries and any(map(os.path.isfile, inits))
+        )
+
+    return {name for name in names if importable(name)}
+
+
+def forget(names: Collection[str]) -> None:
+    """Take whole trees out of sys.modules."""
+    for name in list(sys.modules):
+        if top(name) in names:
+            del sys.modules[name]
