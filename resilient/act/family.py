@@ -27,7 +27,7 @@ def read(path: str) -> bytes:
 def names(folder: str) -> list[str]:
     """Names in a folder; empty where it cannot be read."""
     try:
-        return os.listdir(folder)  # noqa: PTH208 - names only, in the hot path
+        return os.listdir(folder)
     except OSError:
         return []
 

@@ -17,6 +17,7 @@ import sys
 import threading
 
 from resilient.act.scribe_loop import Loop
+from resilient.act.scribe_slice import ask_for_short_slices
 
 COMM = "rr-scribe"  # by which the keeper knows it
 _LEFT_ALONE = {
@@ -65,6 +66,7 @@ def _settle_in() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     sys.setswitchinterval(0.001)
+    ask_for_short_slices()
 
 
 def _traceback(error: BaseException | None) -> str:

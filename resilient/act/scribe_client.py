@@ -11,17 +11,10 @@ import os
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from resilient.act.channels import (
-    Ends,
-    Outputs,
-    copy_window_size,
-    is_inherited,
-    make_pipe,
-    make_pty,
-    same_output,
-)
+from resilient.act.channels import Outputs, copy_window_size
 from resilient.act.output_wire import Head
-from resilient.act.scribe_link import Held, Link
+from resilient.act.scribe_link import Link
+from resilient.act.scribe_outputs import make_outputs
 
 _TAIL_SLACK_S = 0.5  # for the answer itself, beyond the time the scribe may wait
 
@@ -34,7 +27,6 @@ class Scribe:
 
     def __init__(self) -> None:
         self._link = Link()
-        self._numbers = 0
         self._closed = False
 
     @classmethod
@@ -99,10 +91,10 @@ class Scribe:
         """
         self._link.run = {
             "do": "run",
-            "candidates": [os.path.abspath(path) for path in candidates],
+            "candidates": [_absolute(path) for path in candidates],
             "run_id": run_id,
             "node": node,
-            "limits": {"head": head_mib << 20, "segment": (tail_mib << 20) // 4, "keep": 4},
+            "limits": {"head": head_mib << 20, "segment": (max(tail_mib, 1) << 20) // 4, "keep": 4},
         }
         self._link.send(self._link.run)
 
@@ -130,47 +122,13 @@ class Scribe:
     def outputs(
         self, *, attempt: int, rank: int, stdout: bool, stderr: bool, console: bool
     ) -> Outputs:
-        """Makes the channels of one worker. Raises OSError when no descriptor is left.
-
-        With `console` a worker sees what the agent has: a terminal or a pipe, one for
-        both streams where the agent's are one, none where the agent's is closed.
-        """
+        """Makes the channels of one worker: see `make_outputs`. Raises OSError."""
         if self._closed:
             return Outputs(None, None)
-        wanted = {1: "stdout"} if stdout else {}
-        wanted |= {2: "stderr"} if stderr else {}
-        if console:
-            wanted = {number: name for number, name in wanted.items() if is_inherited(number)}
-        shared = console and len(wanted) == 2 and same_output(1, 2)
-        fds: dict[int, int] = {}
-        try:
-            for number, name in ({1: "output"} if shared else wanted).items():
-                ends = self._make_ends(number if console else None)
-                fds[number] = ends.write_fd
-                self._numbers += 1
-                head = {
-                    "do": "channel",
-                    "number": self._numbers,
-                    "attempt": attempt,
-                    "rank": rank,
-                    "stream": name,
-                    "pty": ends.pty,
-                    "console": number if console else None,
-                }
-                self._link.hold(Held(head, ends.read_fd))
-        except OSError:
-            Outputs(fds.get(1), fds.get(2)).close()
-            raise
-        return Outputs(fds.get(1), fds.get(1 if shared else 2))
-
-    def _make_ends(self, console: int | None) -> Ends:
-        if console is None or not os.isatty(console):
-            return make_pipe()
-        try:
-            return make_pty(console)
-        except OSError as error:
-            self._link.notes.append(f"workers get a pipe instead of a terminal: {error.strerror}")
-            return make_pipe()
+        streams = {number for number, wanted in ((1, stdout), (2, stderr)) if wanted}
+        return make_outputs(
+            self._link, attempt=attempt, rank=rank, streams=streams, console=console
+        )
 
     def window_size(self) -> None:
         """Gives the workers' terminals the size of ours; call it on SIGWINCH."""
@@ -205,3 +163,11 @@ class Scribe:
     def dropped(self) -> int:
         """Records and files lost so far, here and (as last reported) in the scribe."""
         return self._link.dropped
+
+
+def _absolute(path: str) -> str:
+    """The scribe works in `/`. A relative path in a directory that is gone leads nowhere."""
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        return f"/proc/{os.getpid()}/cwd/{path}"

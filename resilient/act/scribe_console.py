@@ -27,7 +27,8 @@ class Console:
         self.fd = fd
         self.lane = Lane(stall_s=STALL_S)
         self.broken = False  # nobody will ever read it again
-        self.lost = 0  # bytes that it refused (a full disk, a terminal hung up)
+        self.complaint = ""  # why it refused bytes (a full disk, a terminal hung up)
+        self.complained = False  # whether the agent knows
         self.notify = False
         self.is_pipe = stat.S_ISFIFO(os.fstat(fd).st_mode)
         self._wake = wake
@@ -50,7 +51,7 @@ class Console:
                 self._write(b"".join(data for _, data in batch))
             for flow, data in batch:
                 self.lane.wrote(flow, data)
-            if self.notify or self.broken:
+            if self.notify or self.broken or (self.complaint and not self.complained):
                 self._wake()
 
     def _write(self, data: bytes) -> None:
@@ -63,7 +64,7 @@ class Console:
                 select.select([], [self.fd], [], 1.0)
             except OSError as error:
                 self.broken = error.errno in _GONE
-                self.lost += len(data) - start
+                self.complaint = f"output is missing on the console: {error.strerror}"
                 return
             else:
                 self.lane.progress_at = monotonic()

@@ -13,10 +13,9 @@ from resilient.act.scribe_answers import Answers
 from resilient.act.scribe_channel import Channel
 from resilient.act.scribe_console import Console
 from resilient.act.scribe_disk import Disk
-from resilient.act.scribe_flow import Lane
+from resilient.act.scribe_ending import Ending
 from resilient.act.scribe_reader import Reader
 
-ORPHAN_STALL_S = 2.0  # without an agent: a console or disk blocked this long is given up
 REPORT_S = 0.5
 TICK_S = 0.05
 
@@ -30,16 +29,14 @@ class Loop:
         self._epoll = select.epoll()
         self._waker = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._consoles: dict[int, Console] = {}
-        self._disk = Disk(self.wake)
+        self._disk = Disk(self._waker)
         self._reader = Reader(self._epoll, self._ended)
         self._answers = Answers()
         self._ends: list[int] = []  # channels whose end the agent does not know yet
         self._folder_told = False
         self._dropped_told = 0
         self._reported_at = 0.0
-        self._goodbye = False
-        self._patience = ORPHAN_STALL_S  # seconds without progress at the end
-        self._ending_at = 0.0  # since when we only want to end; 0: not yet
+        self._ending = Ending(self._reader, self._disk, lambda: [*self._consoles.values()])
         self._epoll.register(self._wire.fileno(), select.EPOLLIN)
         self._epoll.register(self._waker, select.EPOLLIN)
 
@@ -49,8 +46,8 @@ class Loop:
 
     def run(self) -> None:
         """Raises RuntimeError when one of the writer threads has died."""
-        while not self._finished():
-            busy = self._wire.pending or self._answers.questions or self._ending_at
+        while not self._ending.reached():
+            busy = self._wire.pending or self._answers.questions or self._ending.since
             due = self._reader.timeout()
             for fd, events in self._epoll.poll(min(due, TICK_S) if busy else due):
                 self._event(fd, events)
@@ -67,9 +64,9 @@ class Loop:
             self._wire.send(answer)
 
     def close(self) -> None:
-        """Gives everything back by name: a thread stuck in the disk keeps the process.
+        """Gives the consoles back by name, and lets the agent know that this is the end.
 
-        Above all the console: whoever reads it waits for its end.
+        A thread stuck in the disk may keep the process, and with it all that is open.
         """
         for fd in {console.fd for console in self._consoles.values()}:
             os.close(fd)
@@ -92,7 +89,7 @@ class Loop:
             self._obey(message)
         if self._wire.closed:
             self._epoll.unregister(fd)
-            self._ending_at = self._ending_at or monotonic()
+            self._ending.orphaned()
 
     def _obey(self, message: Message) -> None:
         head = message.head
@@ -108,11 +105,7 @@ class Loop:
         elif do == "run":
             self._disk.open(head["candidates"], head["run_id"], head["node"], head["limits"])
         elif do == "bye":
-            self._goodbye = True
-            self._patience = head["patience"]
-            self._ending_at = monotonic()
-            self._reader.rescan()
-            self._disk.hurry.set()
+            self._ending.say_goodbye(head["patience"])
 
     def _open_consoles(self, head: Head, fds: list[int]) -> None:
         for number, fd in zip(head["numbers"], fds, strict=True):
@@ -147,12 +140,15 @@ class Loop:
 
     def _look_after(self) -> None:
         """Everything that is not reading: broken consoles, answers, reports."""
-        wanted = bool(self._answers.questions or self._reader.parked or self._ending_at)
+        wanted = bool(self._answers.questions or self._reader.parked or self._ending.since)
         self._disk.notify = wanted
         for console in self._consoles.values():
             console.notify = wanted
             if console.broken:
                 self._break_off(console)
+            elif console.complaint and not console.complained:
+                console.complained = True
+                self.tell({"note": console.complaint})
         if self._ends:
             self.tell({"ended": self._ends})
             self._ends = []
@@ -174,31 +170,9 @@ class Loop:
         now = monotonic()
         if now - self._reported_at < REPORT_S:
             return
-        dropped = self._disk.dropped + self._disk.failed
-        if dropped != self._dropped_told:
-            self._dropped_told = dropped
-            self.tell({"dropped": dropped})
-        if self._ending_at and any(lane.progress_at > self._reported_at for lane in self._lanes()):
+        if self._disk.dropped != self._dropped_told:
+            self._dropped_told = self._disk.dropped
+            self.tell({"dropped": self._dropped_told})
+        if self._ending.since and self._ending.moved_since(self._reported_at):
             self.tell({"busy": True})
         self._reported_at = now
-
-    def _lanes(self) -> list[Lane]:
-        return [*(c.lane for c in self._consoles.values()), self._disk.logs, self._disk.rest]
-
-    def _finished(self) -> bool:
-        if not self._ending_at:
-            return False
-        now = monotonic()
-        if self._reader.channels:
-            if not self._goodbye:
-                self._ending_at = now  # the agent is gone, its workers are still talking
-                return False
-            if self._reader.busy and now - self._ending_at < self._patience:
-                return False
-            for channel in list(self._reader.channels.values()):
-                self._reader.end(channel)
-        waiting = [c.lane for c in self._consoles.values() if c.lane.queued]
-        if not self._disk.idle:
-            waiting += [self._disk.logs, self._disk.rest]
-        moved = max((lane.progress_at for lane in waiting), default=0.0)
-        return not waiting or now - max(moved, self._ending_at) > self._patience

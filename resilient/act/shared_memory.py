@@ -53,14 +53,14 @@ def _in_use(pid: int) -> Iterator[str]:
             yield os.fsdecode(line[start:]).removesuffix(_GONE)
     for fd in family.names(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
-            target = os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: PTH115
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
             if target.startswith(_FOLDER):
                 yield target.removesuffix(_GONE)
 
 
 def _unlink(path: str) -> bool:
     try:
-        if os.stat(path, follow_symlinks=False).st_uid != os.geteuid():  # noqa: PTH116
+        if os.stat(path, follow_symlinks=False).st_uid != os.geteuid():
             return False
         Path(path).unlink()
     except OSError:

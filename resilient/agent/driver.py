@@ -181,6 +181,8 @@ class Driver:
         recorder = self.session.recorder
         with failing_open(recorder, "writing the run directory"):
             self.outlets.look_after()
+        with failing_open(recorder, "collecting orphans"):
+            self.stopper.reap(attempt)
         with failing_open(recorder, "watching an incident"):
             wait_s = min(wait_s, self.incidents.look(attempt, now))
         with failing_open(recorder, "keeping standbys"):

@@ -98,11 +98,12 @@ def _attend(agent: int, forwarded: set[signal.Signals], strangers: set[int]) -> 
 
 
 def _is_echo(signum: int, last: dict[int, float]) -> bool:
-    """Whether the same wish was passed on a moment ago; `last` says when each came last."""
+    """Whether the same wish was passed on a moment ago; `last` says when each was, and is kept."""
     now = time.monotonic()
-    before = last.get(signum, -_ECHO_S)
+    if signum in _WISHES and now - last.get(signum, -_ECHO_S) < _ECHO_S:
+        return True
     last[signum] = now
-    return signum in _WISHES and now - before < _ECHO_S
+    return False
 
 
 def _collect(agent: int, strangers: set[int]) -> int | None:

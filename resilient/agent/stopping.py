@@ -8,6 +8,7 @@ from typing import Literal
 from resilient.act.reap import (
     Swept,
     mapped_shared_memory,
+    reap_orphans,
     remove_orphan_shared_memory,
     remove_shared_memory,
     sweep,
@@ -40,12 +41,11 @@ class Stopper:
         targets = [Target(pid=w.pid, pidfd=w.pidfd) for w in attempt.running]
         if not targets:
             return
-        members = [worker.pid for worker in attempt.workers.values()]
         senses = Senses(
             catches=catches,
             is_stopped=is_stopped,
             inside_save=inside_save,
-            group_sockets=lambda: group_sockets(members),
+            group_sockets=self._group_sockets,
             release=release,
         )
         stopped = stop_workers(
@@ -65,6 +65,16 @@ class Stopper:
             with failing_open(self._session.recorder, "listening to a stopped worker"):
                 worker.hear()
             attempt.endings.add(worker, end.mono, sent=end.signal, released=end.released)
+
+    def _group_sockets(self) -> dict[int, list[int]]:
+        """Also of the workers' children: a dead rank's data loader holds its connections open."""
+        keep = self._keepers()
+        return group_sockets([p.pid for p in descendants(os.getpid()) if p.pid not in keep])
+
+    def reap(self, attempt: Attempt) -> None:
+        """Collect orphans of the workers, which became our children, while the run goes on."""
+        if not self._session.library:
+            reap_orphans(self._keep() | {worker.pid for worker in attempt.workers.values()})
 
     def confirm(self, attempt: Attempt, *, gently: bool = False) -> Swept:
         """Wait until no process of the attempt is left; `gently` asks leftovers first."""

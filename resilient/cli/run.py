@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from resilient.agent import keeper
-from resilient.model.errors import Misuse
+from resilient.model.errors import Misuse, Unavailable
 from resilient.model.policy import parse
 
 EXIT_MISUSE = 2
@@ -27,9 +27,16 @@ def command() -> None:
     def agent() -> int:
         from resilient.agent.command import agent_main  # torch only in the agent
 
-        return agent_main(argv, policy, keeper.private_dir())
+        return agent_main(argv, policy, _private_dir())
 
     keeper.run_under_keeper(agent)
+
+
+def _private_dir() -> str | None:
+    try:
+        return keeper.private_dir()
+    except Unavailable:  # torch then makes a folder of its own, as under torchrun
+        return None
 
 
 def main(args: Sequence[str] | None = None) -> None:

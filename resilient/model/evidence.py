@@ -50,7 +50,7 @@ class WorkerEnd(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ours(self) -> bool:
         """Whether we caused this death: then it is never evidence."""
-        return bool(self.sent)
+        return bool(self.sent) or self.released
 
 
 class StoppedWorker(msgspec.Struct, frozen=True, kw_only=True):

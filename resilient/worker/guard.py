@@ -64,22 +64,43 @@ class Guard:
         return spec
 
     def give_back(self, name: str) -> None:
-        """Put a hidden module and what belongs to it into sys.modules."""
+        """Put a hidden module and what its import would have brought into sys.modules."""
         with self._lock:
-            group = self._owner.get(name)
-            if group is None:
+            if name not in self._owner:
                 return
-            reason = next(self._differences(group), None)
-            if reason is not None and not self.lenient:
-                self._mismatch(group, reason)
-            # Asked for something beside torch, only that package appears, as it would have.
-            whole = name == group.key or (group.late and TORCH not in self._owner)
-            tree = modules.top(name)
-            names = [n for n in group.modules if whole or modules.top(n) == tree]
-            if whole:
-                group.effects.repeat()
-                replay(2, group.text)
-            self._show(group, [n for n in names if n in self._owner])
+            names = self._belonging(name)
+            groups = [g for g in self._preload.groups if any(self._owner[n] is g for n in names)]
+            for group in groups:
+                reason = next(self._differences(group), None)
+                if reason is not None and not self.lenient:
+                    self._mismatch(group, reason)
+            for group in groups:
+                if group.key in names:
+                    group.effects.repeat()
+                    replay(2, group.text)
+                self._show(group, [n for n in group.modules if n in names])
+
+    def _belonging(self, name: str) -> set[str]:
+        """Hidden modules that the script's import of `name` would have brought."""
+        group = self._owner[name]
+        if name == group.key or (group.late and TORCH not in self._owner):
+            order = self._preload.groups
+            sooner = order[: order.index(group) + 1]
+            return {found for found, owner in self._owner.items() if owner in sooner}
+        # A package beside torch: itself, and what it uses.
+        names, todo = {name}, [name]
+        while todo:
+            found = todo.pop()
+            if found == self._owner[found].key:
+                new = self._belonging(found)
+            else:
+                tree = modules.top(found)
+                new = {other for other in self._owner if modules.top(other) == tree}
+                new.update(modules.used(self._owner[found].modules[found]))
+            new = new & self._owner.keys() - names
+            names |= new
+            todo += new
+        return names
 
     def _show(self, group: Group, names: list[str]) -> None:
         for name in names:

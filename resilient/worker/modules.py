@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.machinery
 import os
 import sys
-from collections.abc import Collection, Iterable
-from types import ModuleType
+from collections.abc import Collection, Iterable, Iterator
+from types import FunctionType, ModuleType
 
 _LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED = ("/site-packages/", "/dist-packages/")
@@ -55,6 +55,16 @@ def resolve(name: str, skip: object = None) -> str | None:
                 where = spec.origin or list(spec.submodule_search_locations or ())
                 return str(where)
     return None
+
+
+def used(module: ModuleType) -> Iterator[str]:
+    """Names of the modules that a module has in its globals, or classes and functions of."""
+    for value in list(vars(module).values()):
+        kind = type(value)  # not isinstance, which may ask the value itself
+        if issubclass(kind, ModuleType):
+            yield value.__name__
+        elif issubclass(kind, (type, FunctionType)) and isinstance(value.__module__, str):
+            yield value.__module__
 
 
 def script_folder() -> str | None:

@@ -95,6 +95,7 @@ class Observer:
         self._start = dict(os.environ)
         self._scheduling = facts.scheduling()
         self._native = facts.native()
+        self._path = {*sys.path, modules.script_folder()}
         self._forked = False  # this process forked before it imported torch
 
     def fork(self) -> None:
@@ -103,6 +104,13 @@ class Observer:
 
     def torch(self, spec: ModuleSpec) -> None:
         """Report the state before torch."""
+        for entry in set(sys.path) - self._path:
+            hidden = modules.shadowed(entry, sys.stdlib_module_names)
+            if hidden:
+                # A standby has much of the standard library loaded, and could not tell later.
+                why = f"sys.path has {entry}, which shadows {', '.join(sorted(hidden)[:5])}"
+                self._channel.send("unfit", why=why)
+                return
         affinity, flags = facts.scheduling()
         self._channel.send(
             "observed",

@@ -306,6 +306,46 @@ def test_disk_that_thaws_goes_on(tmp_path: Path) -> None:
         assert lines(disk / "run/nodes/node/attempt-0/0/stdout.log")[-1] == b"199"
 
 
+@pytest.mark.root
+@root
+def test_scribe_killed_while_its_disk_is_frozen(tmp_path: Path) -> None:
+    """It stays as a zombie that keeps every descriptor open; another must take over."""
+    worker = """
+import os, time
+for n in range(150):
+    os.write(1, b"%d\\n" % n)
+    time.sleep(0.02)
+"""
+    code = """
+import subprocess
+job = Job(sys.argv[1], sys.argv[3])
+job.folder()
+subprocess.run(["fsfreeze", "-f", sys.argv[2]], check=True)
+job.start(sys.argv[4], stderr=False)
+assert job.pump(lambda: job.scribe.tail(0, 0, timeout_s=0))
+time.sleep(0.2)
+os.kill(job.scribe.pid, signal.SIGKILL)
+assert job.finish() == [0]
+assert str(job.scribe.run_dir) == sys.argv[3], job.scribe.run_dir
+"""
+    with ext4(tmp_path) as disk:
+        status, out, err = run_agent(code, disk / "run", disk, tmp_path / "good", worker)
+        assert (status, err) == (0, b"")
+        assert out.split()[-1] == b"149"
+
+
+def test_working_directory_that_is_gone(tmp_path: Path) -> None:
+    code = """
+os.mkdir(sys.argv[1] + "/gone")
+os.chdir(sys.argv[1] + "/gone")
+os.rmdir(sys.argv[1] + "/gone")
+job = Job("here", sys.argv[1] + "/good")
+assert str(job.folder()).endswith("/good")
+job.scribe.close()
+"""
+    assert run_agent(code, tmp_path) == (0, b"", b"")
+
+
 def test_scribe_starts_without_the_users_site(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("open('/dev/full', 'w').write('x')")
     (tmp_path / "json.py").write_text("raise SystemExit")

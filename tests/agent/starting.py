@@ -6,6 +6,7 @@ each) for the test to wait for and to check, and by which ranks can wait for eac
 
 import contextlib
 import shlex
+import socket
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -55,7 +56,8 @@ def write(folder: Path, text: str, name: str = "script.py") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "note.py").write_text(_NOTE)
     path = folder / name
-    path.write_text(textwrap.dedent(text))
+    path.write_text(f"#!{sys.executable} -u\n{textwrap.dedent(text)}")
+    path.chmod(0o755)  # for --no-python
     return path
 
 
@@ -111,3 +113,10 @@ class Batch:
     def close(self) -> None:
         """Wait for those that run, and start no more."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.starting import Batch
+from agent.starting import Batch, free_port
 
 LATE_CRASH = """
 import atexit, os, signal, sys
@@ -31,10 +31,10 @@ def batch(new_batch: Callable[[], Batch]) -> Batch:
     runs.add("returns", LATE_CRASH)
     runs.add("exits 0", LATE_CRASH + "sys.exit(0)")
     runs.add("strict", LATE_CRASH, env={"RESILIENT_STRICT_EXIT": "1"})
-    runs.add("exits 3", LATE_CRASH + "sys.exit(3)")
+    runs.add("exits 3", LATE_CRASH + "sys.exit(3 * RANK)")
     runs.add("raises", LATE_CRASH + "if RANK == 1: raise ValueError('real')")
     runs.add("staggered", STAGGERED)
-    runs.add("staggered static", STAGGERED, rendezvous="--master-port=0")
+    runs.add("staggered static", STAGGERED, rendezvous=f"--master-port={free_port()}")
     return runs
 
 

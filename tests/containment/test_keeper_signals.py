@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,24 @@ def test_a_signal_to_the_whole_group_arrives_once(job, name):
     job.stop()
     assert keeper.wait(30) == 0
     assert job.signals() == [name]
+
+
+def test_the_same_wish_a_moment_later_is_an_echo(job):
+    keeper = job.start(job.command("log"))
+    job.ready()
+    for attempt in range(1, 50):  # until the two were close together, which a busy machine prevents
+        sent = time.monotonic()
+        keeper.send_signal(signal.SIGTERM)
+        wait_until(lambda attempt=attempt: len(job.signals()) >= attempt, "SIGTERM")
+        keeper.send_signal(signal.SIGTERM)
+        close = time.monotonic() - sent < 0.05
+        time.sleep(0.2)
+        if close:
+            assert job.signals() == ["SIGTERM"] * attempt
+            break
+        Path(job.folder, "signals").write_text("SIGTERM\n" * attempt)
+    job.stop()
+    assert keeper.wait(30) == 0
 
 
 def test_the_timeout_command_is_one_wish_although_it_signals_twice(job):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -127,6 +128,21 @@ def test_from_outside_the_same_signal_is_passed_on_and_a_stopped_one_may_act(sta
     end = stop(start, why="outside", signum=signal.SIGINT)[worker.pid]
     assert (end.dead, end.signal) == (True, "SIGINT")
     assert open_text(f"{folder}/out") == str(int(signal.SIGINT))
+
+
+def test_a_release_comes_after_the_signal_to_those_without_a_handler(start, folder):
+    """Else a rank whose connection the release cuts would seem to have failed by itself."""
+    first, second = start(HANDLER, f"{folder}/out", "0"), start(PLAIN)
+
+    def release_it(pid, fds):
+        assert (pid, fds) == (first.pid, [5])
+        wait_until(lambda: state(second.pid) == "Z", "the other's end")
+        return 1
+
+    senses = replace(SENSES, group_sockets=lambda: {first.pid: [5]}, release=release_it)
+    ends = stop(start, why="fault", senses=senses)
+    assert (ends[first.pid].signal, ends[first.pid].released) == ("SIGTERM", True)
+    assert (ends[second.pid].signal, ends[second.pid].released) == ("SIGTERM", False)
 
 
 def test_the_whole_process_group_gets_it(start, folder):

@@ -189,18 +189,31 @@ def test_a_resource_tracker_that_does_not_end_is_killed(others):
 @needs_root
 def test_state_d_is_reported_and_does_not_hold_the_caller(others):
     with frozen_disk() as (disk, thaw):
-        code = f"open({disk!r} + '/file', 'w').write('hangs')"
+        code = f"import os, time; os.fork() or time.sleep(600); open({disk!r} + '/file', 'w')"
         writer = subprocess.Popen(python("-c", code))
         wait_until(lambda: stat(writer.pid).state == "D", "state D")
-        other = subprocess.Popen(["sleep", "600"])
+        (below,) = descendants(writer.pid)
         swept = sweep(os.getpid(), keep=others, deadline_s=0.5)
         assert swept.unkillable == (writer.pid,)
-        assert set(swept.killed) == {writer.pid, other.pid}
+        assert set(swept.killed) == {writer.pid, below.pid}
         assert swept.seconds < 5
         thaw()
         assert sweep(os.getpid(), keep=others, deadline_s=20).unkillable == ()
         forget(writer)
-        forget(other)
+
+
+def test_a_process_whose_main_thread_has_ended_is_killed_too(others):
+    code = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    process = subprocess.Popen(python("-c", code))
+    own = Path(f"/proc/{process.pid}/stat")
+    wait_until(lambda: ") Z " in own.read_text(), "end of the main thread")
+    swept = sweep(os.getpid(), keep=others, deadline_s=20)
+    assert (swept.killed, swept.unkillable) == ((process.pid,), ())
+    forget(process)
 
 
 def test_inherited_orphans_are_collected_and_own_children_are_not(others):

@@ -22,7 +22,7 @@ allowances = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(evidences, min_size=1, max_size=4), allowances)
 def test_total_and_decided_again_from_its_record(
     attempts: list[AttemptEvidence], allowance: Allowance
@@ -52,7 +52,7 @@ def bound(allowance: Allowance) -> int:
     return (charged + ours + 1) * (allowance.rendezvous_retries + 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(evidences, min_size=1, max_size=5), allowances)
 def test_every_run_ends(kinds: list[AttemptEvidence], allowance: Allowance) -> None:
     """The same failures over and over, within an hour, with or without progress."""
@@ -66,7 +66,7 @@ def test_every_run_ends(kinds: list[AttemptEvidence], allowance: Allowance) -> N
     assert len(decisions) <= bound(allowance)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(evidences, min_size=1, max_size=4), allowances)
 def test_without_progress_it_ends_whatever_time_it_takes(
     kinds: list[AttemptEvidence], allowance: Allowance
@@ -89,7 +89,7 @@ def test_without_progress_it_ends_whatever_time_it_takes(
     assert decisions[-1].action is Action.STOP
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(evidences, allowances)
 def test_success_and_unkillable_processes_decide_alone(
     seen: AttemptEvidence, allowance: Allowance

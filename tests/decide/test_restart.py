@@ -39,6 +39,9 @@ RUNS = [  # name, attempts, allowance, shape
     ("the same before the first step", [evidence(load(0, 1, output="state_dict"))] * 9, THREE,
      "P 78"),
     ("the same, with a kill between", [at(5, RAISE), at(4, KILL), at(5, RAISE)], THREE, "P I 78"),
+    ("the same, but it trained between",
+     [evidence(load(0, 1, output="state_dict")), at(50, KILL),
+      evidence(load(0, 1, output="state_dict"))], THREE, "P I P"),
     ("network of the program", [evidence(load(0, 1, output="own_connection_refused"))] * 9,
      THREE, "P P P 1"),
     ("wrong arguments", [evidence(load(0, 2, output="usage_argparse"))], THREE, "78"),
@@ -120,6 +123,8 @@ def test_warm_workers_get_the_benefit_of_the_doubt() -> None:
     assert "cold" in decisions[1].reason
     cold = msgspec.structs.replace(failed, warm=(0,))
     assert shape(run([KILLED_EARLY, cold], TORCHRUN)[0]) == "I 78"
+    once = evidence(load(0, 1, output="recursion"), warm=(0,))
+    assert shape(run([KILLED_EARLY, failed, once], THREE)[0]) == "I U P"
     trained = at(5, RAISE)
     assert shape(run([KILLED_EARLY, msgspec.structs.replace(trained, warm=(1,))])[0]) == "I 1"
 

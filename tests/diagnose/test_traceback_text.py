@@ -144,7 +144,7 @@ any_json = st.recursive(
 PIECES = sorted({line for path in OUTPUTS.glob("*.txt") for line in path.read_text().splitlines()})
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(any_json)
 def test_any_json_is_borne(data: object) -> None:
     found = from_error_file(data)
@@ -153,7 +153,7 @@ def test_any_json_is_borne(data: object) -> None:
         assert len(found.message) <= 500
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(PIECES) | st.text(st.characters(codec=None), max_size=40)))
 def test_any_output_is_borne(text: list[str]) -> None:
     found = from_output(text)

@@ -8,7 +8,7 @@ from typing import Any
 from differential import known, normal
 from differential.case import Case
 from differential.execute import Result
-from differential.speech import spoken, warnings_of, where_they_part
+from differential.speech import prefixes_of, spoken, warnings_of, where_they_part
 
 ABSENT = "(absent)"
 
@@ -76,8 +76,9 @@ def compare_probes(case: Case, theirs: Result, ours: Result) -> list[Difference]
 
 def compare_output(name: str, theirs: Result, ours: Result) -> list[Difference]:
     """Each rank's own order has to be the same; how ranks take turns does not."""
+    prefixes = prefixes_of(getattr(theirs, name))
     left, left_other = spoken(getattr(theirs, name), theirs)
-    right, right_other = spoken(getattr(ours, name), ours)
+    right, right_other = spoken(getattr(ours, name), ours, prefixes)
     found = []
     for key in sorted(left.keys() | right.keys()):
         if left.get(key) != right.get(key):

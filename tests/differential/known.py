@@ -6,12 +6,17 @@ from typing import Any
 from differential.case import Case
 
 BOOTSTRAP = "_resilient_worker"  # its one module
+UNUSED = ("environ.PYTHONPATH", "files", "inherited")
 FIRST_HIDDEN_FD = 100  # descriptors of the bootstrap are at least this high
 
 
 def reason(case: Case, where: str, theirs: Any, ours: Any) -> str:
     """Why a difference is known and harmless; empty where it is neither."""
     extra = only_in(ours, theirs)
+    if "--run-path" in case.program and where.endswith(("files", "inherited", "modules")):
+        return "the launcher's own files and modules, which a multiprocessing child gets as well"
+    if "isolated" in case.env.get("PYTHON_EXEC", "") and where.endswith(UNUSED):
+        return "an interpreter that ignores PYTHONPATH leaves the bootstrap's door unused"
     match where.rpartition(".")[2]:
         case "modules" if not only_in(theirs, ours) and all(map(standard, extra)):
             return "standard-library modules that the bootstrap has loaded"
@@ -21,6 +26,10 @@ def reason(case: Case, where: str, theirs: Any, ours: Any) -> str:
             return "close-on-exec descriptors of the bootstrap, out of the way"
         case "kind" if case.terminal == "file" and (theirs, ours) == ("-", "p"):
             return "a pipe where torchrun would have given the file"
+        case "kind" if "ranks-filter" in " ".join(case.flags) and (theirs, ours) == ("c", "p"):
+            return "a pipe where torchrun would have given /dev/null"
+        case "Threads" | "SigCgt" if case.env.get("OMP_NUM_THREADS", "1") != "1":
+            return "threads of numpy's library, from importing it early"
     return ""
 
 

@@ -81,9 +81,9 @@ PROGRAMS = (
 )
 ENVIRONMENT = (
     Case("another python", env={"PYTHON_EXEC": "{p}/developer"}),
-    Case("isolated python", env={"PYTHON_EXEC": "{p}/isolated"}, warm=False),
+    Case("isolated python", env={"PYTHON_EXEC": "{p}/isolated"}, warm=False, do="python"),
     Case("warnings are errors", env={"PYTHONWARNINGS": "error"}),
-    Case("own sitecustomize", env={"PYTHONPATH": "{p}/site:/nowhere:"}),
+    Case("own sitecustomize", env={"PYTHONPATH": "{p}/site:/nowhere:"}, do="python"),
     Case("PYTHON variables", env=PYTHON),
     Case("developer mode", env={"PYTHONDEVMODE": "1", "PYTHONUTF8": "1"}),
     Case("threads named", env={"OMP_NUM_THREADS": "2"}, nproc=2, do="torch", torch_both=True),
@@ -93,7 +93,7 @@ ENVIRONMENT = (
 OUTPUT = (
     Case("redirect all", (*STANDALONE, "-r", "3", *LOGS), do="talk"),
     Case("redirect by rank", (*STANDALONE, "-r", "0:1,1:2", *LOGS), nproc=2),
-    Case("tee all", (*STANDALONE, "-t", "3", *LOGS), do="talk"),
+    Case("tee all", (*STANDALONE, "-t", "3", *LOGS)),
     Case("tee by rank", (*STANDALONE, "--tee", "0:1,1:2", *LOGS), nproc=2),
     Case("redirect and tee", (*STANDALONE, "--redirects", "1", "--tee", "2", *LOGS), nproc=2),
     Case("log directory only", (*STANDALONE, *LOGS), nproc=2),
@@ -119,7 +119,7 @@ TERMINALS = (
     Case("terminal, two ranks", terminal="pty", nproc=2),
     Case("terminal, output to a pipe", terminal="pty-err", do="talk"),
     Case("terminal, errors to a pipe", terminal="pty-out", do="talk"),
-    Case("terminal and tee", (*STANDALONE, "-t", "3", *LOGS), terminal="pty"),
+    Case("terminal and tee", (*STANDALONE, "-t", "3", *LOGS), terminal="pty-out"),
     Case("two pipes", do="talk stdin", stdin=b"some\ninput", again=False),
     Case("one pipe for both", terminal="merged", do="talk"),
     Case("one file for both", terminal="file", do="talk"),

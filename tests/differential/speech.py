@@ -15,30 +15,39 @@ AGENT = ("elastic/multiprocessing/", "elastic/agent/")  # how torch's agent tell
 # Where a launcher's own words go on after a worker's unfinished line.
 LAUNCHER = re.compile(r"[IWE]\d{4} \d\d:|\[?resilient-run")
 
-# Lines in which resilient-run itself repeats what a worker said.
-QUOTED = re.compile(r"(  |.*resilient-run)")
-
 Said = dict[tuple[int, int], list[str]]  # by attempt and rank
 
 
-def spoken(output: bytes, result: Result) -> tuple[Said, list[str]]:
-    """Each worker's own parts in order, prefixes included, and all lines that no worker wrote."""
+def spoken(
+    output: bytes, result: Result, prefixes: set[str] | None = None
+) -> tuple[Said, list[str]]:
+    """Each worker's own parts in order, prefixes included, and all lines that no worker wrote.
+
+    A line whose prefix is not one of `prefixes` is the launcher's, repeating what a worker said.
+    """
     said: Said = defaultdict(list)
     other = []
     for line in re.split(r"(?<=\n)", output.decode("utf-8", "surrogateescape")):
-        prefix, *parts = TAG.split(line)
-        if QUOTED.match(prefix):
-            prefix, parts = line, []
+        before = line
+        if launcher := LAUNCHER.search(line):
+            before = line[: launcher.start()]
+        prefix, *parts = TAG.split(before)
+        if prefixes is not None and prefix not in prefixes:
+            prefix, parts, before = line, [], line
         for part in parts:
             if match := TOKEN.match(part):
-                text, after = match[3], ""
-                if launcher := LAUNCHER.search(text):
-                    text, after = text[: launcher.start()], text[launcher.start() :]
-                said[int(match[2]), int(match[1])].append(prefix + normal.text_of(text, result))
-                prefix = after
-        if prefix.strip():
-            other.append(normal.text_of(prefix.rstrip("\r\n"), result))
+                text = prefix + normal.text_of(match[3], result)
+                said[int(match[2]), int(match[1])].append(text)
+                prefix = ""
+        if rest := (prefix + line[len(before) :]).strip():
+            other.append(normal.text_of(rest, result))
     return said, other
+
+
+def prefixes_of(output: bytes) -> set[str]:
+    """What stands before workers' lines."""
+    lines = output.decode("utf-8", "surrogateescape").split("\n")
+    return {TAG.split(line)[0] for line in lines if TAG.search(line)}
 
 
 def warnings_of(lines: list[str]) -> list[str]:

@@ -24,10 +24,14 @@ WAYS = (
     "_exit:9",
     "interrupt",
 )
-COLD = tuple(Case(f"cold, {way}", LOGS, do=f"end={way}", again=False) for way in WAYS)
+# A rank killed from outside is not the program's failure: it comes back without --max-restarts.
+NO_RETURN = {"RESILIENT_INFRA_RESTARTS_PER_HOUR": "0"}
+COLD = tuple(
+    Case(f"cold, {way}", LOGS, env=NO_RETURN, do=f"end={way}", again=False) for way in WAYS
+)
 AGAIN = tuple(
     Case(f"after a restart, {way}", (*STANDALONE, "-r", "2", *LOGS), do=f"end={way}")
-    for way in WAYS
+    for way in ("exit:3", "raise", "record", "signal:SIGKILL", "interrupt")
 )
 REPLY = Case(
     "the launcher's own error file",

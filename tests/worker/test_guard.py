@@ -74,7 +74,7 @@ MISMATCHES = {
         "forked before importing torch",
     ),
     "a folder that shadows": (
-        "sys.path.insert(0, 'lib'); import queue; print(queue.__file__)",
+        "sys.path.insert(0, 'lib')",
         PLAN,
         "sys.path has lib, which shadows what torch imports",
     ),
@@ -144,6 +144,16 @@ def test_shadowed_standard_library(tmp_path: Path) -> None:
     assert why(result) == f"{tmp_path} shadows queue"
 
 
+def test_tricks_with_sys_path_are_observed(tmp_path: Path) -> None:
+    """What a standby has loaded of the standard library it could not hand to such a script."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "queue.py").write_text(Path(os.__file__).with_name("queue.py").read_text())
+    (tmp_path / "s.py").write_text("import sys; sys.path.insert(0, 'lib'); import torch, queue")
+    result = run("observe", ["s.py"], env=environment(), cwd=tmp_path)
+    assert result.kinds == ["hook", "unfit", "main_ended"]
+    assert result.message("unfit")["why"] == "sys.path has lib, which shadows queue"
+
+
 def test_module_beside_that_torch_looks_for(tmp_path: Path) -> None:
     """A module which torch would have taken, had it been there: optional dependencies."""
     (tmp_path / "opt_einsum.py").write_text("print('my opt_einsum')\nraise ImportError")
@@ -194,11 +204,6 @@ QUIET = {
         "    sys.exit(0)\n"
         "print(os.wait()[1])\n"
     ),
-    "at exit, with another environment": (
-        "import atexit\n"
-        "def last():\n    import torch\n    print(torch.__name__)\n"
-        "atexit.register(last); os.environ['X'] = '1'\n"
-    ),
     "never": "print('torch' in sys.modules)\n",
 }
 
@@ -207,6 +212,18 @@ QUIET = {
 def test_stays_warm(tmp_path: Path, script: str) -> None:
     roots = ["numpy"] if "numpy" in script else []
     result = compare(tmp_path, script, {**LATE, "roots": roots})
+    assert result.kinds == ["hook", "ready", "main_ended"]
+
+
+def test_at_exit(tmp_path: Path) -> None:
+    """A script that is over is not started over, whatever its exit handlers import."""
+    (tmp_path / "s.py").write_text(
+        "import atexit, os\n"
+        "def last():\n    import torch\n    print(torch.__name__)\n"
+        "atexit.register(last); os.environ['X'] = '1'\n"
+    )
+    result = warm(["s.py"], PLAN, env=environment(), cwd=tmp_path)
+    assert (result.stdout, result.code) == ("torch\n", 0)
     assert result.kinds == ["hook", "ready", "main_ended"]
 
 

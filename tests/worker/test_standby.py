@@ -172,13 +172,17 @@ def test_phases(folder: Path) -> None:
     with standby(folder) as worker:
         worker.send("plan", **PLAN)
         worker.wait_for("ready")
-        worker.send("go", env=environment(PYTHONPATH=str(folder), GOES="1"), cwd=str(folder), fds=[])
+        worker.send(
+            "go", env=environment(PYTHONPATH=str(folder), GOES="1"), cwd=str(folder), fds=[]
+        )
         result = worker.finish()
     assert result.page[1] == START  # EOFError at the first input()
     assert "EOFError" in result.stderr
     with standby(folder, stdin=b"\n") as worker:
         worker.send("plan", **PLAN)
         worker.wait_for("ready")
-        worker.send("go", env=environment(PYTHONPATH=str(folder), GOES="1"), cwd=str(folder), fds=[])
+        worker.send(
+            "go", env=environment(PYTHONPATH=str(folder), GOES="1"), cwd=str(folder), fds=[]
+        )
         result = worker.finish()
     assert result.page[1] == LOAD

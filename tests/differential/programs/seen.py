@@ -84,6 +84,14 @@ def inherited() -> str:
     return text
 
 
+def child_python() -> str:
+    """What a Python started by this process sees: nothing of a launcher's own may reach it."""
+    program = (
+        "import os, sys; print(sys.path, sorted(os.environ), len(os.listdir('/proc/self/fd')))"
+    )
+    return child(f'"{sys.executable}" -c "{program}" 2>&1')
+
+
 def ancestors() -> list[int]:
     pid, chain = os.getpid(), []
     while pid > 1:
@@ -173,6 +181,7 @@ def everything() -> dict[str, object]:
         "environ": dict(os.environ),
         "child_environ": child("exec env -0"),
         "inherited": inherited(),
+        "child_python": child_python() if "python" in os.environ["DIFF_DO"] else "",
         "streams": {number: stream(number) for number in STREAMS},
         "files": files,
         **interpreter(),
@@ -188,6 +197,7 @@ def torch_facts() -> dict[str, object]:
     return {
         "file": torch.__file__,
         "threads": [torch.get_num_threads(), torch.get_num_interop_threads()],
+        "tasks": len(os.listdir("/proc/self/task")),
         "elastic": dist.is_torchelastic_launched(),
         "seed": torch.initial_seed(),
         "environ": dict(os.environ),
@@ -306,12 +316,11 @@ def leave(way: str) -> None:
 
 
 def wait_with_handlers() -> None:
-    """Say which signals arrive, and leave at the first that is meant to end a program."""
+    """Say which signal arrives, and leave."""
 
     def said(number: int, _frame: object) -> None:
         sys.stdout.write(f"<0:{attempt()}>out got {signal.Signals(number).name}\n")
-        if number != signal.SIGUSR1:
-            sys.exit(5)
+        sys.exit(5)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
         signal.signal(number, said)
