@@ -55,6 +55,7 @@ class Job:
             "RESILIENT_RUN_DIR": str(self.folder / "run"),
             "RESILIENT_STANDBY_DELAY_S": "0.5",
             "RESILIENT_INFRA_RESTARTS_PER_HOUR": "10000",
+            "RESILIENT_STALLED_ATTEMPTS": "0",
         }
         flags = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
         if command == "ft_launcher":

@@ -34,6 +34,7 @@ def count(launcher: str, meeting: str, restarts: int) -> dict[str, Any]:
         policy = {
             "RESILIENT_RUN_DIR": str(Path(name) / "run"),
             "RESILIENT_INFRA_RESTARTS_PER_HOUR": "10000",
+            "RESILIENT_STALLED_ATTEMPTS": "0",
             "RESILIENT_STANDBY_DELAY_S": "0",  # some standbys are met in the middle of importing
         }
         started = time.monotonic()

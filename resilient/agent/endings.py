@@ -22,6 +22,14 @@ TAIL_LINES = 20  # kept for a person
 SIGNALS_WITH_TEXT = {-6}  # an abort prints why; the other signals leave no words
 
 
+def without_secrets(error: ErrorText | None) -> ErrorText | None:
+    """The same exception, masked: it is recorded and decided upon in this form."""
+    if error is None:
+        return None
+    related = tuple(mask(text) for text in error.related)
+    return msgspec.structs.replace(error, message=mask(error.message), related=related)
+
+
 class Endings:
     """Ends of workers in the order in which they were seen."""
 
@@ -67,9 +75,7 @@ class Endings:
     def with_texts(self, end: WorkerEnd) -> WorkerEnd:
         """The same end with the exception it left and the last lines of its output, masked."""
         lines = tuple(mask(line) for line in self._tail(end))
-        error = self._error(end, lines)
-        if error is not None:
-            error = msgspec.structs.replace(error, message=mask(error.message))
+        error = without_secrets(self._error(end, lines))
         return msgspec.structs.replace(end, error=error, tail=lines[-TAIL_LINES:])
 
     def _error(self, end: WorkerEnd, tail: Sequence[str]) -> ErrorText | None:

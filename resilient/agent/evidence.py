@@ -1,8 +1,17 @@
 """Puts together what this node saw of an attempt's end."""
 
+from collections.abc import Sequence
+
 from resilient.agent.attempt import Attempt
+from resilient.agent.page import Page
 from resilient.agent.session import Session
 from resilient.model.evidence import AttemptEvidence
+
+
+def _furthest(pages: Sequence[Page]) -> int | None:
+    """The highest absolute step; steps of this life only where none is known to be absolute."""
+    steps = [(page.first_step is not None, page.step) for page in pages if page.step is not None]
+    return max(steps)[1] if steps else None
 
 
 def gather(session: Session, attempt: Attempt, unkillable: tuple[int, ...]) -> AttemptEvidence:
@@ -18,8 +27,9 @@ def gather(session: Session, attempt: Attempt, unkillable: tuple[int, ...]) -> A
         stopped=tuple(attempt.stopped.values()),
         still_running=tuple(worker.rank for worker in attempt.running),
         oom_kills=attempt.oom.growth(),
-        furthest_step=max((page.step for page in pages if page.step is not None), default=None),
+        furthest_step=_furthest(pages),
         first_step=min((p.first_step for p in pages if p.first_step is not None), default=None),
+        warm=tuple(worker.rank for worker in attempt.workers.values() if worker.warm),
         late_mismatch=any(worker.late_mismatch for worker in attempt.workers.values()),
         unkillable=unkillable,
     )

@@ -6,9 +6,9 @@ by the same rules as for commands. No hook runs in them, so nothing is known of 
 
 import time
 
-import msgspec
 from torch.distributed.elastic.agent.server.api import WorkerState
 
+from resilient.agent.endings import without_secrets
 from resilient.agent.oom import OomCounter
 from resilient.agent.plain import tick_until_over
 from resilient.agent.recorder import say
@@ -23,7 +23,6 @@ from resilient.agent.verdicts import Verdicts
 from resilient.diagnose.traceback_text import from_error_file
 from resilient.model.decision import Action
 from resilient.model.evidence import AttemptEvidence, WorkerEnd
-from resilient.report.masking import mask
 
 
 def run_functions(session: Session, agent: SeamAgent) -> RunResult:
@@ -83,9 +82,7 @@ def _evidence(
 
 
 def _end(session: Session, rank: int, failure: ProcessFailure) -> WorkerEnd:
-    error = from_error_file(failure.error_file_data)
-    if error is not None:
-        error = msgspec.structs.replace(error, message=mask(error.message))
+    error = without_secrets(from_error_file(failure.error_file_data))
     return WorkerEnd(
         rank=rank,
         local_rank=failure.local_rank,

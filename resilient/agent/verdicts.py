@@ -23,6 +23,7 @@ class Verdicts:
             infra_restarts_per_hour=session.policy.infra_restarts_per_hour,
             rendezvous_retries=session.policy.rendezvous_retries,
             strict_exit=session.policy.strict_exit,
+            stalled_attempts=session.policy.stalled_attempts,
         )
         self._history: tuple[PastAttempt, ...] = ()
 

@@ -1,1 +1,1 @@
-"""The two commands: `resilient-run` (replaces torchrun) and `resilient` (looks at what happened)."""
+"""The commands: `resilient-run` replaces torchrun, `resilient` looks at what happened."""

@@ -86,6 +86,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             "us; they are not charged to --max-restarts."
         ),
     ] = 3
+    stalled_attempts: Annotated[
+        int,
+        count(
+            "Attempts in a row without progress after which a run is stopped, for failures that "
+            "the program did not cause. 0: never."
+        ),
+    ] = 2
     log_head_mib: Annotated[int, mebibytes("Start of each rank's output that is kept.", low=1)] = 4
     log_tail_mib: Annotated[int, mebibytes("End of each rank's output that is kept.", low=4)] = 60
     standby_memory_mib: Annotated[

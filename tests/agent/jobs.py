@@ -94,8 +94,11 @@ class Job:
     def signal(self, signum: int) -> None:
         os.kill(self.pid, signum)
 
-    def end(self, seconds: float = LIMIT_S, *, clean: bool = True) -> Ended:
-        """Wait for the launcher; `clean`: nothing may be left. Has every decision explained."""
+    def end(
+        self, seconds: float = LIMIT_S, *, clean: bool = True, explained: bool = True
+    ) -> Ended:
+        """Wait for the launcher. `clean`: nothing may be left. `explained`: the run directory
+        can be read, and each decision in it comes out the same again."""
         end = time.monotonic() + seconds
         while (code := self._told("code")) is None:
             if time.monotonic() > end or self._warden.poll() is not None:
@@ -117,7 +120,7 @@ class Job:
         if clean:
             assert not ended.left, f"left: {ended.left}\n{self.err}"
             assert not ended.temp, f"left in TMPDIR: {ended.temp}\n{self.err}"
-        if (self.run_dir / "run.json").exists():
+        if explained and (self.run_dir / "run.json").exists():
             ended.folder = load(self.run_dir)
             answer = explain.answer(Namespace(run_dir=self.run_dir), Screen(80, False))
             assert answer.code == 0, answer.text

@@ -87,9 +87,7 @@ def test_while_another_node_is_waited_for(tmp_path: Path, rank: int) -> None:
     with killed_at_last(start(tmp_path, WAIT, rendezvous=flags)) as job:
         in_rendezvous(job)
         job.signal(signal.SIGTERM)
-        sent = time.monotonic()
-        ended = job.end()
-        assert time.monotonic() - sent < 60
+        ended = job.end(40)
     assert ended.code in (1, -signal.SIGTERM)
 
 
@@ -99,4 +97,4 @@ def test_while_c10d_waits_for_another_node(tmp_path: Path) -> None:
         in_rendezvous(job)
         job.signal(signal.SIGTERM)
         ended = job.end()
-    assert ended.code == 1
+    assert ended.code in (1, -signal.SIGTERM)  # the latter is torchrun's

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import site
 import socket
 import struct
 import subprocess
@@ -65,6 +66,34 @@ def environment(**changes: str | None) -> dict[str, str]:
     return env
 
 
+SMALL_TORCH = """
+import os, queue
+try: import opt_einsum
+except ImportError: pass
+__version__ = "small"
+class cuda:
+    is_initialized = staticmethod(lambda: False)
+"""
+TORCH = str(Path(site.getsitepackages()[0]) / "torch")
+
+
+def plan_for(torch_path: str = TORCH, **changes: Any) -> dict[str, Any]:
+    """Plan of a standby for a script that does nothing before it imports torch."""
+    plan = {"roots": [], "env": {}, "gone": [], "torch_path": torch_path, "late": None}
+    return {**plan, **changes}
+
+
+def small_torch(folder: Path, text: str = SMALL_TORCH) -> tuple[dict[str, Any], dict[str, str]]:
+    """Plan and environment for a torch that is quick to import.
+
+    For tests of what happens around torch, where the real one would only take time.
+    """
+    package = folder / "small" / "torch"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").write_text(text)
+    return plan_for(str(package)), environment(PYTHONPATH=str(package.parent))
+
+
 class Worker:
     """One process with the hook. Use as a context manager; `finish` gives its Result."""
 
@@ -103,7 +132,7 @@ class Worker:
             cwd=cwd,
             start_new_session=True,
             pass_fds=() if mode == "plain" else (theirs.fileno(), self.page_fd),
-            preexec_fn=preexec,
+            preexec_fn=preexec,  # noqa: PLW1509  # runs one system call
         )
         theirs.close()
         self._stdin = stdin

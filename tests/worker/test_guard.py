@@ -4,18 +4,16 @@ Every script here runs without us first; what it shows must be the same from a s
 """
 
 import os
-import site
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .harness import Result, Worker, environment, run, warm
+from .harness import Result, environment, plan_for, run, small_torch, warm
 
-TORCH = str(Path(site.getsitepackages()[0]) / "torch")
-PLAN: dict[str, Any] = {"roots": [], "env": {}, "gone": [], "torch_path": TORCH, "late": None}
-LATE = {**PLAN, "late": {"env": {}, "gone": []}}
-SET_THREADS = {**PLAN, "env": {"OMP_NUM_THREADS": "2"}}
+PLAN = plan_for()
+LATE = plan_for(late={"env": {}, "gone": []})
+SET_THREADS = plan_for(env={"OMP_NUM_THREADS": "2"})
 SHOW_THREADS = "print(torch.get_num_threads(), torch.__file__, sorted(os.environ))\n"
 HEAD = "import os, sys\n"
 
@@ -46,81 +44,91 @@ def test_observed_change_is_replayed(tmp_path: Path) -> None:
     assert result.stdout.startswith("2 ")
 
 
-# What the script does before `import torch`, the plan, and why it starts over.
+def test_observed_change_is_another_one_now(tmp_path: Path) -> None:
+    script = "os.environ['OMP_NUM_THREADS'] = '3'\nimport torch\n" + SHOW_THREADS
+    result = compare(tmp_path, script, SET_THREADS)
+    assert why(result) == "environment differs: OMP_NUM_THREADS"
+    assert result.stdout.startswith("3 ")
+
+
+def test_numpy_then_a_variable(tmp_path: Path) -> None:
+    script = "import numpy; os.environ['OMP_NUM_THREADS'] = '2'\nimport torch\n" + SHOW_THREADS
+    result = compare(tmp_path, script, {**SET_THREADS, "roots": ["numpy"]})
+    assert why(result) == "environment differs: OMP_NUM_THREADS"
+
+
+# What the script does before `import torch`, and why it starts over.
 MISMATCHES = {
-    "a variable that differs": (
-        "os.environ['OMP_NUM_THREADS'] = '3'",
-        SET_THREADS,
-        "environment differs: OMP_NUM_THREADS",
-    ),
     "derived from the port": (
         "os.environ['URL'] = 'tcp://' + os.environ['MASTER_PORT']",
-        {**PLAN, "env": {"URL": "tcp://1"}},
         "environment differs: URL",
-    ),
-    "numpy, then a variable": (
-        "import numpy; os.environ['OMP_NUM_THREADS'] = '2'",
-        {**SET_THREADS, "roots": ["numpy"]},
-        "environment differs: OMP_NUM_THREADS",
     ),
     "affinity": (
         "os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})",
-        PLAN,
         "CPU affinity or dlopen flags differ",
     ),
+    "dlopen flags": (
+        "sys.setdlopenflags(os.RTLD_GLOBAL | os.RTLD_NOW)",
+        "CPU affinity or dlopen flags differ",
+    ),
+    "native library": (
+        "import numpy",
+        "native libraries were loaded before: ",
+    ),
     "fork": (
-        "sys.stdout.flush()\nif os.fork() == 0: os._exit(0)\nos.wait()",
-        PLAN,
+        "if os.fork() == 0: os._exit(0)\nos.wait()",
         "forked before importing torch",
     ),
     "a folder that shadows": (
         "sys.path.insert(0, 'lib')",
-        PLAN,
         "sys.path has lib, which shadows what torch imports",
     ),
     "what survives exec": (
         "import signal\n"
         "assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and os.umask(0o7) == 0o22\n"
-        "assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL and not os.path.exists('s.pyc')\n"
+        "assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL\n"
         "assert not signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
         "assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN\n"
         "signal.setitimer(signal.ITIMER_REAL, 600); signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
         "os.chdir('lib'); os.environ['X'] = '1'",
-        PLAN,
+        "environment differs: X",
+    ),
+    "in another thread": (
+        "import threading\n"
+        "os.environ['X'] = '1'\n"
+        "thread = threading.Thread(target=__import__, args=('torch',))\n"
+        "thread.start(); thread.join()",
         "environment differs: X",
     ),
 }
+# Still dies with the agent; and what is shown is what there is without us.
+AFTER = """
+import torch
+print(torch.__version__, sorted(os.environ), os.getcwd(), os.getpid() == os.getsid(0))
+import ctypes
+death = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(death))
+print(death.value, file=open(os.environ["DEATH"], "w"))
+"""
 
 
-@pytest.mark.parametrize(("before", "plan", "reason"), MISMATCHES.values(), ids=MISMATCHES.keys())
-def test_starts_over(tmp_path: Path, before: str, plan: dict[str, Any], reason: str) -> None:
-    if reason.startswith("CPU") and len(os.sched_getaffinity(0)) < 2:
+@pytest.mark.parametrize(("before", "reason"), MISMATCHES.values(), ids=MISMATCHES.keys())
+def test_starts_over(tmp_path: Path, before: str, reason: str) -> None:
+    if "affinity" in before and len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU only")
     (tmp_path / "lib").mkdir()
     # The standard library's own, so that torch works with it too.
     (tmp_path / "lib" / "queue.py").write_text(Path(os.__file__).with_name("queue.py").read_text())
+    plan, env = small_torch(tmp_path)
+    env["DEATH"] = str(tmp_path / "death")
     old = os.umask(0o22)
     try:
-        result = compare(tmp_path, before + "\nimport torch\n" + SHOW_THREADS, plan)
+        result = compare(tmp_path, before + AFTER, plan, env=env)
     finally:
         os.umask(old)
-    # What the script printed before is there twice; nothing else of its first start is.
     assert why(result).startswith(reason)
-
-
-def test_from_another_thread(tmp_path: Path) -> None:
-    """The thread that imports torch is the one that starts over; it still dies with the agent."""
-    script = (
-        "import threading\n"
-        "def work():\n    import torch\n    print(torch.ones(2).sum().item())\n"
-        "os.environ['X'] = '1'\n"
-        "thread = threading.Thread(target=work); thread.start(); thread.join()\n"
-        "import ctypes; signal = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(signal))\n"
-        "print(signal.value, file=open('signal', 'w'))\n"
-    )
-    assert why(compare(tmp_path, script, PLAN)) == "environment differs: X"
-    assert (tmp_path / "signal").read_text() == "9\n"
+    assert (tmp_path / "death").read_text() == "9\n"
 
 
 OTHER = "print('another torch'); __version__ = 'mine'\n"
@@ -139,40 +147,52 @@ def test_another_torch(tmp_path: Path) -> None:
 
 def test_shadowed_standard_library(tmp_path: Path) -> None:
     """A `queue.py` beside the script: before the script runs, so nothing runs twice."""
+    plan, env = small_torch(tmp_path)
     (tmp_path / "queue.py").write_text("print('my queue')")
-    result = compare(tmp_path, "import queue; print(queue.__file__)", PLAN)
+    result = compare(tmp_path, "print(1); import queue; print(queue.__file__)", plan, env=env)
     assert why(result) == f"{tmp_path} shadows queue"
+    assert run("plain", ["-m", "s"], env=env, cwd=tmp_path).stdout == result.stdout
+    (tmp_path / "other").mkdir()
+    again = warm(["-m", "s"], plan, env=env, cwd=tmp_path)
+    assert (why(again), again.stdout) == (why(result), result.stdout)
 
 
 def test_tricks_with_sys_path_are_observed(tmp_path: Path) -> None:
     """What a standby has loaded of the standard library it could not hand to such a script."""
+    _, env = small_torch(tmp_path)
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "queue.py").write_text(Path(os.__file__).with_name("queue.py").read_text())
+    (tmp_path / "lib" / "queue.py").write_text("")
     (tmp_path / "s.py").write_text("import sys; sys.path.insert(0, 'lib'); import torch, queue")
-    result = run("observe", ["s.py"], env=environment(), cwd=tmp_path)
+    result = run("observe", ["s.py"], env=env, cwd=tmp_path)
     assert result.kinds == ["hook", "unfit", "main_ended"]
     assert result.message("unfit")["why"] == "sys.path has lib, which shadows queue"
 
 
 def test_module_beside_that_torch_looks_for(tmp_path: Path) -> None:
     """A module which torch would have taken, had it been there: optional dependencies."""
+    plan, env = small_torch(tmp_path)
     (tmp_path / "opt_einsum.py").write_text("print('my opt_einsum')\nraise ImportError")
-    assert "opt_einsum" in why(compare(tmp_path, "print(1)\n", PLAN))
+    result = compare(tmp_path, "print(1)\nimport torch", plan, env=env)
+    assert why(result) == f"{tmp_path} shadows opt_einsum"
 
 
 def test_environment_of_go_differs(tmp_path: Path) -> None:
     """Then the interpreter itself might have started differently."""
+    plan, env = small_torch(tmp_path)
     (tmp_path / "s.py").write_text("import os; print(os.environ['NEW'])")
-    options = {"env": environment(), "cwd": tmp_path}
-    result = warm(["s.py"], PLAN, go_env=environment(NEW="1"), **options)
+    result = warm(["s.py"], plan, go_env={**env, "NEW": "1"}, env=env, cwd=tmp_path)
     assert (result.stdout, result.code) == ("1\n", 0)
     assert why(result) == "environment differs: NEW"
 
 
 QUIET = {
     # Packages that come with torch are given back one by one; torch stays unseen.
-    "another package of the group": (
+    "looks and decides": (
+        "import importlib.util, importlib.metadata\n"
+        "print(importlib.util.find_spec('torch').origin, 'torch' in sys.modules)\n"
+        "print(importlib.metadata.version('torch'))\n"
         "import typing_extensions\nprint('torch' in sys.modules, typing_extensions.__spec__.name)\n"
+        "print(importlib.util.find_spec('torch.nn').origin, 'torch' in sys.modules)\n"
         "import torch, typing_extensions as again\nprint(again is typing_extensions)\n"
         "from torch.utils.data import DataLoader\nprint(DataLoader.__module__)\n"
     ),
@@ -180,23 +200,15 @@ QUIET = {
         "import numpy\nprint('torch' in sys.modules, numpy.__spec__.origin)\n"
         "import torch\nprint(torch.from_numpy(numpy.ones(2)).sum().item())\n"
     ),
-    "looks and decides": (
-        "import importlib.util\n"
-        "print(importlib.util.find_spec('torch').origin, 'torch' in sys.modules)\n"
-        "print(importlib.util.find_spec('torch.nn').origin, 'torch' in sys.modules)\n"
-        "import importlib.metadata\nprint(importlib.metadata.version('torch'))\n"
-    ),
-    "sympy before torch": (
+    "late": (
         "import sympy\nprint(sympy.__file__, 'torch' in sys.modules, 'mpmath' in sys.modules)\n"
         "import torch\nprint('torch._dynamo' in sys.modules, hasattr(sympy, 'Symbol'))\n"
-        "print(torch._dynamo.__name__, sys.modules['sympy'] is sympy)\n"
-    ),
-    "a part of the late group": (
-        "import torch\nfrom torch.fx.experimental import proxy_tensor\n"
+        "from torch.fx.experimental import proxy_tensor\n"
         "print(torch.fx.experimental.proxy_tensor is proxy_tensor)\n"
         "import torch.fx.experimental.symbolic_shapes as shapes\nprint(shapes.__spec__.name)\n"
+        "print(torch._dynamo.__name__, sys.modules['sympy'] is sympy)\n"
     ),
-    "in a forked child": (
+    "late in a forked child": (
         "import torch\nsys.stdout.flush()\n"
         "if os.fork() == 0:\n"
         "    os.environ['X'] = '1'\n"
@@ -204,27 +216,26 @@ QUIET = {
         "    sys.exit(0)\n"
         "print(os.wait()[1])\n"
     ),
-    "never": "print('torch' in sys.modules)\n",
 }
 
 
-@pytest.mark.parametrize("script", QUIET.values(), ids=QUIET.keys())
-def test_stays_warm(tmp_path: Path, script: str) -> None:
+@pytest.mark.parametrize(("name", "script"), QUIET.items(), ids=QUIET.keys())
+def test_stays_warm(tmp_path: Path, name: str, script: str) -> None:
+    plan = LATE if "late" in name else PLAN
     roots = ["numpy"] if "numpy" in script else []
-    result = compare(tmp_path, script, {**LATE, "roots": roots})
+    result = compare(tmp_path, script, {**plan, "roots": roots})
     assert result.kinds == ["hook", "ready", "main_ended"]
 
 
 def test_at_exit(tmp_path: Path) -> None:
     """A script that is over is not started over, whatever its exit handlers import."""
-    (tmp_path / "s.py").write_text(
-        "import atexit, os\n"
+    plan, env = small_torch(tmp_path)
+    script = (
+        "import atexit\n"
         "def last():\n    import torch\n    print(torch.__name__)\n"
         "atexit.register(last); os.environ['X'] = '1'\n"
     )
-    result = warm(["s.py"], PLAN, env=environment(), cwd=tmp_path)
-    assert (result.stdout, result.code) == ("torch\n", 0)
-    assert result.kinds == ["hook", "ready", "main_ended"]
+    assert compare(tmp_path, script, plan, env=env).kinds == ["hook", "ready", "main_ended"]
 
 
 def test_late_mismatch(tmp_path: Path) -> None:
@@ -250,12 +261,8 @@ class cuda:
 
 
 def test_output_of_the_import(tmp_path: Path) -> None:
-    """Comes when the script imports torch; so do its effects. Shown with a very small torch."""
-    package = tmp_path / "lib" / "torch"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(LOUD)
-    plan = {**PLAN, "torch_path": str(package)}
-    env = environment(PYTHONPATH="lib")
+    """Comes when the script imports torch; so do its effects."""
+    plan, env = small_torch(tmp_path, LOUD)
     script = (
         "import os, sys, warnings\n"
         "print(len(warnings.filters), os.environ.get('FROM_TORCH'), file=sys.stderr)\n"
@@ -282,13 +289,10 @@ def test_output_of_the_import(tmp_path: Path) -> None:
 
 def test_cannot_start_over(tmp_path: Path) -> None:
     """Where even that fails, the agent restarts the attempt cold."""
+    plan, env = small_torch(tmp_path)
     (tmp_path / "s.py").write_text(
         "import os, sys\nsys.executable = '/not/there'\nos.environ['X'] = '1'\nimport torch\n"
     )
-    with Worker("standby", ["s.py"], env=environment(), cwd=tmp_path) as worker:
-        worker.send("plan", **PLAN)
-        worker.wait_for("ready")
-        worker.send("go", env=environment(), cwd=str(tmp_path), fds=[])
-        result = worker.finish()
+    result = warm(["s.py"], plan, env=env, cwd=tmp_path)
     assert (result.stdout, result.stderr, result.code) == ("", "", 117)
     assert result.kinds == ["hook", "ready", "cold", "bug"]

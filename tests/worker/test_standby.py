@@ -4,7 +4,6 @@ import contextlib
 import os
 import pty
 import signal
-import site
 import sys
 import termios
 from collections.abc import Iterator
@@ -13,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from .harness import LOAD, START, STEP, Worker, environment
+from .harness import LOAD, START, STEP, Worker, environment, plan_for, small_torch
 
-TORCH = str(Path(site.getsitepackages()[0]) / "torch")
-PLAN: dict[str, Any] = {"roots": [], "env": {}, "gone": [], "torch_path": TORCH, "late": None}
+PLAN = plan_for()
 SCRIPT = """
 import os, sys
 print(os.getcwd(), os.environ["RANK"], os.environ.get("GOES"), os.environ["CUSTOM"])
@@ -122,9 +120,10 @@ def test_go_while_importing(folder: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["before the plan", "while importing", "waiting"])
 def test_ends_with_the_agents_end(folder: Path, moment: str) -> None:
-    with standby(folder) as worker:
+    plan, env = small_torch(folder)
+    with standby(folder, env=env) as worker:
         if moment != "before the plan":
-            worker.send("plan", **PLAN)
+            worker.send("plan", **plan)
         if moment == "waiting":
             worker.wait_for("ready")
         worker.channel.shutdown(1)
@@ -166,23 +165,15 @@ def test_interrupted(folder: Path) -> None:
         assert (result.code, result.stdout) == (code, "")
 
 
-def test_phases(folder: Path) -> None:
+@pytest.mark.parametrize(("stdin", "phase"), [(b"", START), (b"\n", LOAD)])
+def test_phases(folder: Path, stdin: bytes, phase: int) -> None:
     """A standby that has torch is at START until its script has it."""
     (folder / "s.py").write_text("input(); import torch; print(1, flush=True); input()")
-    with standby(folder) as worker:
-        worker.send("plan", **PLAN)
+    plan, env = small_torch(folder)
+    with standby(folder, stdin=stdin, env=env) as worker:
+        worker.send("plan", **plan)
         worker.wait_for("ready")
-        worker.send(
-            "go", env=environment(PYTHONPATH=str(folder), GOES="1"), cwd=str(folder), fds=[]
-        )
+        worker.send("go", env=env, cwd=str(folder), fds=[])
         result = worker.finish()
-    assert result.page[1] == START  # EOFError at the first input()
+    assert (result.page[1], result.stdout) == (phase, "1\n" if phase else "")
     assert "EOFError" in result.stderr
-    with standby(folder, stdin=b"\n") as worker:
-        worker.send("plan", **PLAN)
-        worker.wait_for("ready")
-        worker.send(
-            "go", env=environment(PYTHONPATH=str(folder), GOES="1"), cwd=str(folder), fds=[]
-        )
-        result = worker.finish()
-    assert result.page[1] == LOAD

