@@ -4,6 +4,7 @@
 `session_for`.
 """
 
+import math
 import os
 import re
 import sys
@@ -29,7 +30,7 @@ from resilient.report.masking import mask_argv
 from resilient.report.page import wants_colour, width_of
 from resilient.report.terminal import render
 
-DRAIN_S = 2.0  # for the last output to reach the console
+DRAIN_S = 2.0  # for the last output to reach the console, where more may come for ever
 
 
 @dataclass
@@ -107,8 +108,6 @@ def _sentence(session: Session, error: BaseException | None) -> str:
 
 def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:
     recorder, scribe = session.recorder, session.scribe
-    if scribe is not None:
-        scribe.drain(recorder.attempt, timeout_s=DRAIN_S)
     recorder.update_run(
         ended_at=time.time(),
         exit_code=session.exit_code,
@@ -126,6 +125,9 @@ def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:
             run_dir=outcome.run_dir or "",
         )
     if scribe is not None:
+        # Somebody may read slowly, or have paused the terminal: torchrun's workers would wait too.
+        bounded = session.library or session.writers_left
+        scribe.drain(recorder.attempt, timeout_s=DRAIN_S if bounded else math.inf)
         scribe.close()
 
 

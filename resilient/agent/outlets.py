@@ -53,8 +53,7 @@ class Outlets:
         run_id = self._session.run_id
         named = self._session.policy.run_dir
         first = Path(named) if named else Path("resilient-runs") / run_id
-        shared = Path(tempfile.gettempdir()) / f"resilient-runs-{os.getuid()}" / run_id
-        return [str(Path.cwd() / first), str(shared)]
+        return [str(Path.cwd() / first), str(Path(tempfile.gettempdir()) / f"resilient-{run_id}")]
 
     @contextmanager
     def streams(

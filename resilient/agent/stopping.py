@@ -91,6 +91,7 @@ class Stopper:
             swept = terminate_then_sweep(os.getpid(), keep=keep, grace_s=grace, deadline_s=limit)
         else:
             swept = sweep(os.getpid(), keep=keep, deadline_s=limit)
+        self._session.writers_left |= bool(swept.unkillable)
         remove_shared_memory([*pids, *swept.killed])
         remove_orphan_shared_memory(names)
         self._session.recorder.event(

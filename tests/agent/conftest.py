@@ -1,10 +1,12 @@
 """Runs that are started together and looked at one by one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agent.starting import Batch
+from agent.ended import Ended
+from agent.starting import AT_ONCE, Batch
 
 
 @pytest.fixture(scope="module")
@@ -19,3 +21,16 @@ def new_batch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[],
     yield make
     for batch in made:
         batch.close()
+
+
+@pytest.fixture(scope="module")
+def several() -> Iterator[Callable[..., Callable[[str], Ended]]]:
+    """Runs `one(name)` for each name in the background; gives a function that waits for it."""
+    pool = ThreadPoolExecutor(AT_ONCE)
+
+    def begin(one: Callable[[str], Ended], names: Iterable[str]) -> Callable[[str], Ended]:
+        futures = {name: pool.submit(one, name) for name in names}
+        return lambda name: futures[name].result()
+
+    yield begin
+    pool.shutdown(cancel_futures=True)

@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -13,58 +13,73 @@ def _call(*words: object) -> None:
     subprocess.run([str(word) for word in words], check=True, capture_output=True)
 
 
+class Ext4:
+    """A mounted file system that can be frozen."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._frozen = False
+
+    def freeze(self) -> None:
+        _call("fsfreeze", "-f", self.path)
+        self._frozen = True
+
+    def thaw(self) -> None:
+        if self._frozen:
+            _call("fsfreeze", "-u", self.path)
+        self._frozen = False
+
+
 @contextlib.contextmanager
-def frozen() -> Iterator[tuple[Path, Callable[[], None]]]:
-    """A mounted ext4 that can be frozen with the second value; thawed and unmounted at the end."""
+def ext4() -> Iterator[Ext4]:
+    """Made in a file; thawed and unmounted at the end."""
     with tempfile.TemporaryDirectory(prefix="frozen-", dir="/tmp") as folder:
-        image, disk = Path(folder, "image"), Path(folder, "disk")
-        disk.mkdir()
+        image, path = Path(folder, "image"), Path(folder, "disk")
+        path.mkdir()
         with image.open("wb") as file:
             file.truncate(16 << 20)
         _call("mkfs.ext4", "-q", image)
-        _call("mount", "-o", "loop", image, disk)
-        is_frozen = False
-
-        def freeze() -> None:
-            nonlocal is_frozen
-            _call("fsfreeze", "-f", disk)
-            is_frozen = True
-
+        _call("mount", "-o", "loop", image, path)
+        disk = Ext4(path)
         try:
-            yield disk, freeze
+            yield disk
         finally:
-            if is_frozen:
-                _call("fsfreeze", "-u", disk)
-            _unmount(disk)
+            disk.thaw()
+            _unmount(path)
+
+
+class Tmpfs:
+    """A small file system that can be filled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fill(self) -> None:
+        with contextlib.suppress(OSError), (self.path / "ballast").open("wb", 0) as file:
+            while True:
+                file.write(b"\0" * 4096)
 
 
 @contextlib.contextmanager
-def full() -> Iterator[tuple[Path, Callable[[], None]]]:
-    """A small tmpfs that can be filled up."""
+def tmpfs() -> Iterator[Tmpfs]:
+    """Unmounted at the end."""
     with tempfile.TemporaryDirectory(prefix="full-", dir="/tmp") as folder:
         _call("mount", "-t", "tmpfs", "-o", "size=256k", "none", folder)
-
-        def fill() -> None:
-            with contextlib.suppress(OSError), Path(folder, "ballast").open("wb", 0) as file:
-                while True:
-                    file.write(b"\0" * 4096)
-
         try:
-            yield Path(folder), fill
+            yield Tmpfs(Path(folder))
         finally:
             _unmount(Path(folder))
 
 
-def _unmount(disk: Path) -> None:
+def _unmount(path: Path) -> None:
     """Whoever hung on it needs a moment to let go."""
     end = time.monotonic() + 10
     while True:
         try:
-            return _call("umount", disk)
+            return _call("umount", path)
         except subprocess.CalledProcessError:
             if time.monotonic() > end:
-                _call("umount", "-l", disk)
-                return None
+                return _call("umount", "-l", path)
             time.sleep(0.1)
 
 

@@ -23,6 +23,11 @@ class Ended:
     folder: RunFolder | None = None
 
     @property
+    def survivors(self) -> set[str]:
+        """Names of the processes that outlived the launcher."""
+        return {words.partition("(")[2].rpartition(")")[0] for words in self.left}
+
+    @property
     def run(self) -> RunFolder:
         assert self.folder is not None, f"no run directory:\n{self.err}"
         return self.folder

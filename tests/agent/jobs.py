@@ -106,7 +106,6 @@ class Job:
                 self.abort()
                 raise AssertionError(said)
             time.sleep(0.01)
-        self._warden.wait(20)
         ended = Ended(
             code,
             (self.folder / "stdout").read_text(errors="replace"),

@@ -79,10 +79,18 @@ def start(
     return Job(folder, [BIN / launcher, *words, path, *args], env, **job)
 
 
-def run(folder: Path, text: str, flags: str = "", **more: Any) -> Ended:
-    """Start and wait."""
+def run(
+    folder: Path,
+    text: str,
+    flags: str = "",
+    *,
+    clean: bool = True,
+    explained: bool = True,
+    **more: Any,
+) -> Ended:
+    """Start and wait. `clean` and `explained`: as for `Job.end`."""
     with killed_at_last(start(folder, text, flags, **more)) as job:
-        return job.end(LIMIT_S)
+        return job.end(LIMIT_S, clean=clean, explained=explained)
 
 
 @contextlib.contextmanager
@@ -103,7 +111,7 @@ class Batch:
         self._futures: dict[str, Future[Ended]] = {}
 
     def add(self, name: str, text: str, flags: str = "", **more: Any) -> None:
-        """Run a script when there is room. `more`: as for `start`."""
+        """Run a script when there is room. `more`: as for `run`."""
         folder = self._folder / name
         self._futures[name] = self._pool.submit(run, folder, text, flags, **more)
 

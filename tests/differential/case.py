@@ -32,7 +32,7 @@ class Case:
     terminal: str = "pipes"
     stdin: bytes | None = None
     again: bool = True  # rank 0 of attempt 0 fails, so that there is a second one
-    warm: bool = True  # whether ranks of attempt 1 should come from standbys
+    warm: bool | None = True  # whether ranks of attempt 1 should come from standbys; None: either
     signals: tuple[str, ...] = ()  # sent to the launcher once the worker waits for them
     torch_both: bool = False  # torchrun's attempt 0 imports torch as well
     under: tuple[str, ...] = ()  # what starts the launcher, before its name

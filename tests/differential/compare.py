@@ -114,9 +114,16 @@ def tidy_files(result: Result) -> dict[str, Any]:
     return tidy
 
 
+def warm_ranks(ours: Result) -> list[int]:
+    """Ranks of attempt 1 that came from standbys."""
+    starts = [e for e in ours.events if e["kind"] == "worker.start" and e["attempt"] == 1]
+    return sorted(e["rank"] for e in starts if e["data"].get("warm"))
+
+
 def not_as_warm(case: Case, ours: Result) -> str:
     """How attempt 1 of resilient-run started otherwise than the case says; empty if it did not."""
-    starts = [e for e in ours.events if e["kind"] == "worker.start" and e["attempt"] == 1]
-    warm = sorted(e["rank"] for e in starts if e["data"].get("warm"))
-    expected = list(range(case.nproc)) if case.warm else []
-    return "" if warm == expected else f"ranks {warm} came from standbys, not {expected}: {starts}"
+    warm, expected = warm_ranks(ours), list(range(case.nproc)) if case.warm else []
+    if case.warm is None or warm == expected or not case.again:
+        return ""
+    why = [e["data"].get("why_cold") for e in ours.events if e["kind"] == "worker.start"]
+    return f"ranks {warm} came from standbys, not {expected}: {why}"

@@ -11,7 +11,7 @@ from shutil import rmtree
 import pytest
 
 from differential.case import Case
-from differential.compare import Difference
+from differential.compare import Difference, warm_ranks
 from differential.execute import RESILIENT, TORCHRUN, Result, execute, programs
 
 AT_ONCE = 2
@@ -50,13 +50,13 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
     made.close()
 
 
-def note(case: Case, found: list[Difference], cold_why: str) -> None:
+def note(case: Case, found: list[Difference], ours: Result) -> None:
     """One row of the table."""
     bad = [d for d in found if not d.reason]
     TABLE[case.name] = {
         "cold": not [d for d in bad if d.attempt in (None, 0)],
         "again": not [d for d in bad if d.attempt in (None, 1)] if case.again else None,
-        "warm": case.warm and case.again and not cold_why,
+        "warm": bool(warm_ranks(ours)),
         "known": sorted({d.reason for d in found if d.reason}),
     }
 

@@ -55,10 +55,15 @@ def programs() -> Path:
     site = base / "site"
     site.mkdir()
     site.joinpath("sitecustomize.py").write_text("import builtins\nbuiltins.mine = 'once'\n")
-    for name, options in (("isolated", "-I"), ("developer", "-X dev -W error::BytesWarning")):
-        wrapper = base / name
-        wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
-        wrapper.chmod(0o755)
+    python = f'"{sys.executable}"'
+    wrappers = {
+        "isolated": f'exec {python} -I "$@"',
+        "developer": f'exec env -u PWD {python} -X dev -W error::BytesWarning "$@"',
+        "decorated": f'export DECORATED="rank $RANK"; exec {python} "$@"',
+    }
+    for name, line in wrappers.items():
+        (base / name).write_text(f"#!/bin/sh\n{line}\n")
+        (base / name).chmod(0o755)
     return base
 
 
@@ -158,7 +163,7 @@ def attend(case: Case, launcher: str, process: "subprocess.Popen[bytes]", folder
         seen = {p.stem for p in out.iterdir()}
         if all(f"0-{rank}" in seen for rank in range(case.nproc)):
             ready_at = ready_at or now
-            patience = STANDBY_LIMIT_S if case.warm and launcher == RESILIENT else 0.0
+            patience = STANDBY_LIMIT_S if case.warm is not False and launcher == RESILIENT else 0.0
             if case.again and (standbys(folder) >= case.nproc or now - ready_at > patience):
                 (out / "go").touch()
         if to_send and (out / "waiting.json").exists():

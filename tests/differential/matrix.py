@@ -81,6 +81,7 @@ PROGRAMS = (
 )
 ENVIRONMENT = (
     Case("another python", env={"PYTHON_EXEC": "{p}/developer"}),
+    Case("python that adds a variable", env={"PYTHON_EXEC": "{p}/decorated"}, nproc=2, warm=None),
     Case("isolated python", env={"PYTHON_EXEC": "{p}/isolated"}, warm=False, do="python"),
     Case("warnings are errors", env={"PYTHONWARNINGS": "error"}),
     Case("own sitecustomize", env={"PYTHONPATH": "{p}/site:/nowhere:"}, do="python"),

@@ -48,11 +48,10 @@ def same(case: Case, runs: Runs) -> tuple[Result, Result]:
     found = compare(case, theirs, ours)
     if ours.exit_code == DO_NOT_REQUEUE and theirs.exit_code == 1:
         found = [d for d in found if d.where != "exit code"]
-    cold_why = not_as_warm(case, ours) if case.again else ""
-    note(case, found, cold_why)
+    note(case, found, ours)
     bad = [d for d in found if not d.reason]
     assert not bad, "\n".join(map(str, bad))
-    assert not cold_why
+    assert not not_as_warm(case, ours)
     assert theirs.exit_code == 1
     return theirs, ours
 

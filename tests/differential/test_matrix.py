@@ -5,6 +5,7 @@ import pytest
 from differential.case import Case
 from differential.compare import compare, not_as_warm
 from differential.conftest import Runs, note
+from differential.execute import Result
 from differential.matrix import CASES
 
 
@@ -14,8 +15,15 @@ def test_same(case: Case, runs: Runs) -> None:
     attempts = {attempt for attempt, _ in theirs.probes}
     assert attempts == set(range(case.attempts)), f"torchrun ran attempts {attempts}: {theirs}"
     found = compare(case, theirs, ours)
-    cold_why = not_as_warm(case, ours) if case.again else ""
-    note(case, found, cold_why)
+    note(case, found, ours)
     bad = [d for d in found if not d.reason]
     assert not bad, f"{len(bad)} differences\n" + "\n".join(map(str, bad[:12]))
-    assert not cold_why
+    assert not not_as_warm(case, ours)
+    assert not same_dice(case, ours)
+
+
+def same_dice(case: Case, ours: Result) -> list[object]:
+    """Workers that drew the same numbers, which no two of them may, of any rank and attempt."""
+    seeds = [tuple(p["seeds"][:1]) for p in ours.probes.values() if "seeds" in p]
+    seeds += [(p["torch"]["seed"],) for p in ours.probes.values() if "torch" in p]
+    return sorted(s for s in seeds if seeds.count(s) > 1)

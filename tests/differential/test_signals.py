@@ -24,6 +24,6 @@ CASES = (
 def test_signal(case: Case, runs: Runs) -> None:
     theirs, ours = runs.get(case)
     found = compare(case, theirs, ours)
-    note(case, found, "")
+    note(case, found, ours)
     bad = [d for d in found if not d.reason]
     assert not bad, "\n".join(map(str, bad))

@@ -84,10 +84,15 @@ def inherited() -> str:
     return text
 
 
+CHILD = (
+    "import os, sys; names = sorted(n for n in os.environ if n[:9] != 'RESILIENT'); "
+    "print(sys.path, names, 'RESILIENT_HOOK' in os.environ, len(os.listdir('/proc/self/fd')))"
+)
+
+
 def child_python() -> str:
     """What a Python started by this process sees: nothing of a launcher's own may reach it."""
-    program = "import os, sys; print(sys.path, sorted(k for k in os.environ if k[:9] != 'RESILIENT'), len(os.listdir('/proc/self/fd')))"
-    return child(f'"{sys.executable}" -c "{program}" 2>&1')
+    return child(f'"{sys.executable}" -c "{CHILD}" 2>&1')
 
 
 def ancestors() -> list[int]:

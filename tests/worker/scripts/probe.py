@@ -120,13 +120,13 @@ def with_torch():
     spec = importlib.util.find_spec("torch")
     looked_up = [spec.name, spec.origin, list(spec.submodule_search_locations), spec.cached,
                  spec.has_location, spec.parent, "torch" in sys.modules]  # fmt: skip
-    from torch.nn import Linear
-
     import torch
+    from torch.nn import Linear
 
     return {
         "looked_up": looked_up,
-        "spec": [re.sub("0x[0-9a-f]*", "", repr(torch.__spec__)), type(torch.__loader__).__name__, torch.__file__,
+        "spec": [re.sub("0x[0-9a-f]*", "", repr(torch.__spec__)),
+                 type(torch.__loader__).__name__, torch.__file__,
                  torch.__spec__.loader is torch.__loader__, vars(torch.__loader__),
                  torch.__spec__._initializing],
         "linear": Linear is torch.nn.Linear,
