@@ -3,12 +3,12 @@
 # make lint   the first three only
 # make clean  removes the environment and everything that was built or left by runs
 #
-# Both make the environment in .venv first. A machine whose pip does not find the CPU build of
-# torch by itself: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
-# With a build for GPUs: make test TORCH=torch==2.13.0
+# Both make the environment in .venv first, with the CPU build of torch: where pip does not find
+# it by itself, from PyTorch's own index. With a build for GPUs: make test TORCH=torch==2.13.0
 
 PYTHON ?= python3.11
 TORCH  ?= torch==2.13.0+cpu
+CPU_INDEX := https://download.pytorch.org/whl/cpu
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
@@ -37,12 +37,12 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	@echo "== 1/3 environment in $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
 	@echo "== 2/3 $(TORCH) (about 200 MB)"
-	@$(PIP) install --progress-bar off $(TORCH) || { \
-	  echo "pip found no $(TORCH). Name an index that has it, or another build:"; \
-	  echo "  PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make $(MAKECMDGOALS)"; \
-	  echo "  make $(MAKECMDGOALS) TORCH=torch==2.13.0"; exit 1; }
+	@$(PIP) install --progress-bar off $(TORCH) \
+	  || $(PIP) install --progress-bar off --extra-index-url $(CPU_INDEX) $(TORCH) \
+	  || { echo "pip found no $(TORCH). Name another build: make $(MAKECMDGOALS) TORCH=torch==2.13.0"; \
+	       exit 1; }
 	@echo "== 3/3 resilient-run and what its tests need"
 	@$(PIP) install --progress-bar off -c constraints.txt -e '.[dev]'
 	@touch $@
