@@ -128,7 +128,8 @@ def start(
 def _hooked(env: dict[str, str], mode: str, fds: tuple[int, int]) -> dict[str, str]:
     path = env.get("PYTHONPATH")
     hook = {"mode": mode, "fd": fds[0], "page": fds[1], "ppid": os.getpid(), "pythonpath": path}
-    joined = HOOK_FOLDER if path is None else HOOK_FOLDER + os.pathsep + path
+    # An empty entry would be the current folder.
+    joined = HOOK_FOLDER + os.pathsep + path if path else HOOK_FOLDER
     return {**env, "PYTHONPATH": joined, HOOK_VARIABLE: json.dumps(hook)}
 
 

@@ -7,6 +7,7 @@ dictionaries, since it must not import this module; these records check what com
 worker → agent
     hook        the bootstrap runs: {pid, mode}
     observed    before the first import of torch (attempt 0): see `Observed`
+    unfit       instead of `observed`: no standby could be its equal: {why}
     late        before the first import of torch._dynamo: {env: {...changed...}, gone: [...]}
     ready       a standby waits: {late: bool, seconds: float}
     cold        a standby started over as a cold worker: {why}

@@ -41,7 +41,8 @@ class Worker:
     def install(self) -> None:
         """Say hello, share the page, and get ready for forks and for the end."""
         self.channel.send("hook", pid=os.getpid(), mode=self.mode)
-        Ending(self._finishing, lambda: self.channel.send("main_ended")).install()
+        ended = functools.partial(self.channel.send, "main_ended")
+        Ending(self.safely(self._finishing), self.safely(ended)).install()
         os.register_at_fork(before=self._forking, after_in_child=self._child)
         if self.page_fd >= 0:
             self.page.attach(self.page_fd)
@@ -63,6 +64,17 @@ class Worker:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         self.channel.send("bug", text=text[-4000:])
 
+    def safely(self, call: Callable[..., None]) -> Callable[..., None]:
+        """A function whose errors are reported to the agent, not to the script."""
+
+        def safe(*args: Any) -> None:
+            try:
+                call(*args)
+            except Exception as error:
+                self.bug(error)
+
+        return safe
+
     def _forking(self) -> None:
         for call in self.on_fork:
             call()
@@ -83,8 +95,8 @@ class Worker:
             self.page.reach(TEARDOWN)
 
 
-def enter(config: Mapping[str, Any], present: set[str], folder: str) -> Callable[[], None] | None:
-    """Begin before the user's sitecustomize; return what is to be called after it, or None.
+def enter(config: Mapping[str, Any], present: set[str], folder: str) -> Callable[[], None]:
+    """Begin before the user's sitecustomize; return what is to be called after it.
 
     `present`: names in sys.modules when the hook began. `folder`: the hook's own.
     """
@@ -103,7 +115,7 @@ def enter(config: Mapping[str, Any], present: set[str], folder: str) -> Callable
         for fd in (channel_fd, page_fd):
             if fd >= 0:
                 os.close(fd)
-        return None
+        return functools.partial(_give_way, modules.new_since(present))
     worker = Worker(config, channel_fd, page_fd)
     worker.hook_folder, worker.present = folder, present
     try:
@@ -117,7 +129,7 @@ def enter(config: Mapping[str, Any], present: set[str], folder: str) -> Callable
     except Exception as error:
         worker.bug(error)
         raise
-    worker.brought = {modules.top(name) for name in set(sys.modules) - present}
+    worker.brought = modules.new_since(present)
     return go_on
 
 
@@ -128,12 +140,19 @@ def _cold(worker: Worker) -> None:
         reports: dict[str, Any] = {}
         if worker.mode == "observe":
             observer = Observer(worker.channel, worker.present)
-            reports = {TORCH: observer.torch, DYNAMO: observer.dynamo}
+            reports = {TORCH: worker.safely(observer.torch), DYNAMO: worker.safely(observer.dynamo)}
             worker.on_fork.append(observer.fork)
-        Watch(reports, worker.count_steps).install()
+        Watch(reports, worker.safely(worker.count_steps)).install()
     except Exception as error:
         worker.bug(error)
+    _give_way(worker.brought)
+
+
+def _give_way(brought: set[str]) -> None:
+    """Forget what we have imported where the script has a module of that name, as it would have.
+
+    Its own `queue.py` comes before the standard library's.
+    """
     folder = modules.script_folder()
     if folder is not None:
-        # A `queue.py` of the script's comes before the standard library's: as if we had not been.
-        modules.forget(modules.shadowed(folder, worker.brought))
+        modules.forget(modules.shadowed(folder, brought))

@@ -56,14 +56,22 @@ class Channel:
     def __init__(self, fd: int) -> None:
         """Take over `fd`; -1 is a channel that is closed."""
         self.fd = lift(fd) if fd >= 0 else -1
+        self._inode = os.fstat(self.fd).st_ino if fd >= 0 else -1
         self._lock = threading.Lock()
 
     def send(self, kind: str, **fields: object) -> None:
         """Send one message; silently nothing when the channel is closed or broken."""
         body = json.dumps({"t": kind, **fields}).encode()
         with self._lock:
-            if self.fd >= 0 and not self._write(struct.pack(">I", len(body)) + body):
+            if self._is_ours() and not self._write(struct.pack(">I", len(body)) + body):
                 self.close()
+
+    def _is_ours(self) -> bool:
+        """Scripts that become daemons close every descriptor; the number may be theirs by now."""
+        try:
+            return self.fd >= 0 and os.fstat(self.fd).st_ino == self._inode
+        except OSError:
+            return False
 
     def _write(self, data: bytes) -> bool:
         deadline = time.monotonic() + _SEND_S

@@ -13,6 +13,7 @@ A SystemExit raised in another way has a code that cannot be known: that is no s
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import sys
@@ -75,7 +76,8 @@ class Ending:
     def _finalizing(self) -> None:
         if os.getpid() != self._pid:
             return
-        self._well = self._ended_well()
+        with contextlib.suppress(Exception):
+            self._well = self._ended_well()
         self._finishing(self._well)
         main = threading.main_thread()
         if not any(thread is not main and not thread.daemon for thread in threading.enumerate()):

@@ -48,8 +48,10 @@ def apply(changes: Mapping[str, str | None]) -> None:
 
 
 def become(environment: Mapping[str, str]) -> None:
-    """Make this process's environment equal to the one given, in place."""
-    apply(difference(os.environ, environment))
+    """Make this process's environment equal to the one given, in place, its order included."""
+    if list(os.environ.items()) != list(environment.items()):
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 def stable(environment: Mapping[str, str]) -> dict[str, str]:

@@ -41,7 +41,8 @@ class Guard:
 
     def install(self, script_folder: str | None) -> None:
         """Become the first finder. The script's folder will come on sys.path and is known."""
-        self._path.add(script_folder or "")
+        if script_folder is not None:
+            self._path.add(script_folder)
         sys.meta_path.insert(0, self)
 
     def hides(self, name: str) -> bool:
@@ -70,9 +71,9 @@ class Guard:
                 return
             names = self._belonging(name)
             groups = [g for g in self._preload.groups if any(self._owner[n] is g for n in names)]
-            for group in groups:
-                reason = next(self._differences(group), None)
-                if reason is not None and not self.lenient:
+            for group in groups if not self.lenient else ():
+                reason = self._difference(group)
+                if reason is not None:
                     self._mismatch(group, reason)
             for group in groups:
                 if group.key in names:
@@ -117,6 +118,12 @@ class Guard:
         if name == TORCH:
             self._loaded()
 
+    def _difference(self, group: Group) -> str | None:
+        try:
+            return next(self._differences(group), None)
+        except Exception as error:
+            return f"cannot compare: {error!r}"
+
     def _differences(self, group: Group) -> Iterator[str]:
         """Why the script's own import would have given something else than what is hidden."""
         then = facts.stable(group.before.environment)
@@ -128,13 +135,17 @@ class Guard:
         libraries = facts.native() - self._preload.native
         if libraries:
             yield "native libraries were loaded before: " + ", ".join(sorted(libraries))
+        own = [n for n in group.modules if n in sys.modules and n in self._owner]
+        if own:
+            yield "sys.modules has another " + ", ".join(own)
         for name, origin in group.origins.items():
             if name in self._owner and modules.resolve(name, skip=self) != origin:
                 yield f"{name} would come from elsewhere"
         if not group.late:
-            for entry in set(sys.path) - self._path:
-                if modules.shadowed(entry, self._preload.names):
-                    yield f"sys.path has {entry}, which shadows what torch imports"
+            for entry, in_front in modules.added(self._path):
+                names = self._preload.names if in_front else self._preload.missing
+                if modules.shadowed(entry, names):
+                    yield f"sys.path has {entry}, which has modules that torch looks for"
         silenced = warnings.filters != group.before.filters
         if group.text and (silenced or (sys.stdout, sys.stderr) != self._streams):
             yield "what the import prints would go elsewhere"

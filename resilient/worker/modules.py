@@ -9,12 +9,18 @@ from collections.abc import Collection, Iterable, Iterator
 from types import FunctionType, ModuleType
 
 _LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+_OTHERS = (*sys.builtin_module_names, "__main__", "__mp_main__")  # the latter is multiprocessing's
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 def top(name: str) -> str:
     """Top-level package of a module's name."""
     return name.partition(".")[0]
+
+
+def new_since(names: Collection[str]) -> set[str]:
+    """Top-level packages of which something was imported since sys.modules had these names."""
+    return {top(name) for name in list(sys.modules) if name not in names}
 
 
 def is_standard(name: str, module: ModuleType | None) -> bool:
@@ -24,7 +30,7 @@ def is_standard(name: str, module: ModuleType | None) -> bool:
     """
     spec = getattr(module, "__spec__", None)
     origin = getattr(spec, "origin", None)
-    if name in sys.builtin_module_names or origin in ("built-in", "frozen"):
+    if name in _OTHERS or origin in ("built-in", "frozen"):
         return True
     path = getattr(module, "__file__", None) or origin
     if not isinstance(path, str) or not os.path.isabs(path):
@@ -90,12 +96,22 @@ def shadowed(folder: str, names: Iterable[str]) -> set[str]:
     suffixes = importlib.machinery.all_suffixes()
 
     def importable(name: str) -> bool:
+        if name in sys.builtin_module_names:
+            return False
         inits = (os.path.join(folder, name, "__init__" + suffix) for suffix in suffixes)
         return any(name + suffix in entries for suffix in suffixes) or (
             name in entries and any(map(os.path.isfile, inits))
         )
 
-    return {name for name in names if importable(name)}
+    frozen = importlib.machinery.FrozenImporter
+    return {name for name in names if importable(name) and frozen.find_spec(name) is None}
+
+
+def added(known: Collection[str | None]) -> Iterator[tuple[str, bool]]:
+    """Entries of sys.path that are not known, and whether one that is known comes after."""
+    for index, entry in enumerate(sys.path):
+        if entry not in known:
+            yield entry, any(later in known for later in sys.path[index:])
 
 
 def forget(names: Collection[str]) -> None:

@@ -104,8 +104,8 @@ class Observer:
 
     def torch(self, spec: ModuleSpec) -> None:
         """Report the state before torch."""
-        for entry in set(sys.path) - self._path:
-            hidden = modules.shadowed(entry, sys.stdlib_module_names)
+        for entry, in_front in modules.added(self._path):
+            hidden = modules.shadowed(entry, sys.stdlib_module_names) if in_front else set()
             if hidden:
                 # A standby has much of the standard library loaded, and could not tell later.
                 why = f"sys.path has {entry}, which shadows {', '.join(sorted(hidden)[:5])}"

@@ -55,6 +55,7 @@ class Preload:
     def __init__(self) -> None:
         self.groups: list[Group] = []  # in order of import
         self.names: set[str] = set()
+        self.missing: set[str] = set()  # those of them that do not exist
         self.scheduling = facts.scheduling()
         self.native: set[str] = set()  # once everything is loaded
 
@@ -82,6 +83,7 @@ class Preload:
         if sys.modules[TORCH].cuda.is_initialized():
             raise Unfit("importing torch initialised CUDA")
         self.native = facts.native()
+        self.missing = {name for name in self.names if name not in sys.modules}
         base.restore()
         for group, names in reversed(list(zip(self.groups, brought, strict=True))):
             standard = {modules.top(name): True for name in names}

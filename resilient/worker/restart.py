@@ -19,7 +19,7 @@ from . import libc
 
 def _ignored() -> int:
     """Signals that this process ignores, as a mask."""
-    with open("/proc/self/status") as file:
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith("SigIgn:"):
                 return int(line.split()[1], 16)

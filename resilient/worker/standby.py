@@ -25,7 +25,7 @@ class Waiting:
     def __init__(self) -> None:
         self._name = libc.get_name()
         libc.set_name(_NAME)
-        self._score = _swap_score("1000")
+        self._score = _swap_score(b"1000")
         self._output = {fd: capture.Capture(fd) for fd in (1, 2)}
 
     def end(self, targets: Mapping[int, int]) -> None:
@@ -38,7 +38,7 @@ class Waiting:
             capture.replay(fd, text)
         _swap_score(self._score)
         for path in _threads():  # also those that imports have started
-            with contextlib.suppress(OSError), open(path, "r+b", buffering=0) as file:
+            with contextlib.suppress(OSError), open(path, "r+b", 0) as file:
                 if file.read().strip() == _NAME:
                     file.write(self._name)
 
@@ -49,15 +49,14 @@ def _threads() -> Iterator[str]:
             yield f"/proc/self/task/{task}/comm"
 
 
-def _swap_score(score: str | None) -> str | None:
-    """Set how readily the kernel kills this process for memory; return the old value."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+") as file:
+def _swap_score(score: bytes) -> bytes:
+    """Set how readily the kernel kills this process for memory; return the old value or b""."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+b", 0) as file:
         old = file.read().strip()
-        if score is not None:
-            file.seek(0)
+        if score:
             file.write(score)
         return old
-    return None
+    return b""
 
 
 def prepare(channel: Channel) -> Preload:

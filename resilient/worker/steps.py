@@ -7,6 +7,7 @@ torch.compile traces.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from typing import Any
@@ -18,13 +19,21 @@ torch: Any = None  # the module, once it is there; a global, so that torch.compi
 
 
 def register(page: Page) -> None:
-    """Start counting, once `torch.optim.optimizer` is imported; older torch: only the phase."""
+    """Start counting, once `torch.optim.optimizer` is imported.
+
+    A torch before 2.6, or one without the hook, only gets the phase.
+    """
     global torch  # noqa: PLW0603
     torch = sys.modules[TORCH]
     page.reach(LOAD)
     register_hook = getattr(sys.modules.get(OPTIMIZER), "register_optimizer_step_post_hook", None)
-    if register_hook is not None:
+    if register_hook is not None and _version() >= (2, 6):
         register_hook(_counter(page))
+
+
+def _version() -> tuple[int, ...]:
+    found = re.match(r"(\d+)\.(\d+)", str(getattr(torch, "__version__", "")))
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _counter(page: Page) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,6 +28,7 @@ def begin(worker: Worker) -> Callable[[], None]:
 
 def _run(worker: Worker, waiting: standby.Waiting, at_exec: dict[str, str]) -> None:
     try:
+        present = set(sys.modules)
         # What the interpreter and `site` have set themselves, they would set again.
         startup = facts.difference(at_exec, os.environ)
         preload = standby.prepare(worker.channel)
@@ -49,7 +51,7 @@ def _run(worker: Worker, waiting: standby.Waiting, at_exec: dict[str, str]) -> N
         reason = standby.check(go, at_exec)
         folder = modules.script_folder()
         if reason is None and folder is not None:
-            names = preload.names | worker.brought
+            names = preload.names | worker.brought | modules.new_since(present)
             found = modules.shadowed(folder, names)
             reason = f"{folder} shadows {', '.join(sorted(found))}" if found else None
         if reason is None:
@@ -65,8 +67,7 @@ def _guard(worker: Worker, preload: Preload, starting: Start, folder: str | None
     def mismatch(group: Group, reason: str) -> NoReturn:
         if not group.late or guard.hides(TORCH):
             _start_over(worker, starting, reason)
-        worker.channel.send("late_mismatch", why=reason)
-        os._exit(LATE_MISMATCH_EXIT)
+        _give_up(worker, reason)
 
     def forking() -> None:
         # The child could not start over, and torch's threads would be missing in it.
@@ -80,7 +81,7 @@ def _guard(worker: Worker, preload: Preload, starting: Start, folder: str | None
         worker.close_page()  # it was kept for starting over
         worker.count_steps()
 
-    guard = Guard(preload, mismatch, loaded)
+    guard = Guard(preload, mismatch, worker.safely(loaded))
     worker.on_fork.append(forking)
     worker.on_child.append(be_lenient)
     worker.on_end.append(be_lenient)
@@ -93,4 +94,10 @@ def _start_over(worker: Worker, starting: Start, reason: str) -> NoReturn:
         start_over(starting, worker.hook_folder, worker.channel.fd, worker.page_fd)
     except Exception as error:
         worker.bug(error)
+    _give_up(worker, reason)
+
+
+def _give_up(worker: Worker, reason: str) -> NoReturn:
+    """Let the agent restart the attempt cold: this process can be nobody's cold start any more."""
+    worker.channel.send("late_mismatch", why=reason)
     os._exit(LATE_MISMATCH_EXIT)

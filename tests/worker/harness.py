@@ -68,6 +68,7 @@ def environment(**changes: str | None) -> dict[str, str]:
 
 SMALL_TORCH = """
 import os, queue
+from . import extra
 try: import opt_einsum
 except ImportError: pass
 __version__ = "small"
@@ -91,6 +92,7 @@ def small_torch(folder: Path, text: str = SMALL_TORCH) -> tuple[dict[str, Any], 
     package = folder / "small" / "torch"
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").write_text(text)
+    (package / "extra.py").touch()
     return plan_for(str(package)), environment(PYTHONPATH=str(package.parent))
 
 
@@ -205,7 +207,13 @@ class Worker:
             assert not thread.is_alive(), "the worker does not end"
         stdout, stderr = self._output[0]
         code = self.process.wait()
-        return Result(stdout.decode(), stderr.decode(), code, self.messages, self.words())
+        return Result(
+            stdout.decode(errors="replace"),
+            stderr.decode(errors="replace"),
+            code,
+            self.messages,
+            self.words(),
+        )
 
 
 def run(mode: str, args: Sequence[str], **options: Any) -> Result:

@@ -40,8 +40,8 @@ WELL = {
         "threading.excepthook = lambda args: None\n"
         "t = threading.Thread(target=lambda: 1 / 0); t.start(); t.join()"
     ),
-    "a thread exits with 3": "t = threading.Thread(target=sys.exit, args=(3,)); t.start(); t.join()",
-    "a daemon thread lives": "threading.Thread(target=input, daemon=True).start()",
+    "a thread exits": "t = threading.Thread(target=sys.exit, args=(3,)); t.start(); t.join()",
+    "a daemon thread lives": "threading.Thread(target=threading.Event().wait, daemon=True).start()",
     "a forked child failed": "pid = os.fork()\nif not pid: os._exit(3)\nos.waitpid(pid, 0)",
     "an executor is left": (
         "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(1).submit(int)"

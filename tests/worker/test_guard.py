@@ -81,7 +81,7 @@ MISMATCHES = {
     ),
     "a folder that shadows": (
         "sys.path.insert(0, 'lib')",
-        "sys.path has lib, which shadows what torch imports",
+        "sys.path has lib, which has modules that torch looks for",
     ),
     "what survives exec": (
         "import signal\n"
@@ -93,6 +93,10 @@ MISMATCHES = {
         "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
         "os.chdir('lib'); os.environ['X'] = '1'",
         "environment differs: X",
+    ),
+    "a module of the script's own making": (
+        "import types; sys.modules['torch.extra'] = types.ModuleType('torch.extra')",
+        "sys.modules has another torch.extra",
     ),
     "in another thread": (
         "import threading\n"
@@ -174,6 +178,20 @@ def test_module_beside_that_torch_looks_for(tmp_path: Path) -> None:
     (tmp_path / "opt_einsum.py").write_text("print('my opt_einsum')\nraise ImportError")
     result = compare(tmp_path, "print(1)\nimport torch", plan, env=env)
     assert why(result) == f"{tmp_path} shadows opt_einsum"
+
+
+def test_path_that_only_grows_at_the_end(tmp_path: Path) -> None:
+    """Shadows nothing that was found, only what was not."""
+    plan, env = small_torch(tmp_path)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "queue.py").write_text("not Python")
+    script = "sys.path.append('lib')\nimport torch\nprint(torch.__version__)"
+    result = compare(tmp_path, script, plan, env=env)
+    assert result.kinds == ["hook", "ready", "main_ended"]
+    (tmp_path / "lib" / "opt_einsum.py").write_text("print('my opt_einsum')")
+    assert why(compare(tmp_path, script, plan, env=env)).startswith("sys.path has lib")
+    observed = run("observe", ["s.py"], env=env, cwd=tmp_path)
+    assert observed.kinds == ["hook", "observed", "main_ended"]
 
 
 def test_environment_of_go_differs(tmp_path: Path) -> None:
@@ -295,4 +313,4 @@ def test_cannot_start_over(tmp_path: Path) -> None:
     )
     result = warm(["s.py"], plan, env=env, cwd=tmp_path)
     assert (result.stdout, result.stderr, result.code) == ("", "", 117)
-    assert result.kinds == ["hook", "ready", "cold", "bug"]
+    assert result.kinds == ["hook", "ready", "cold", "bug", "late_mismatch"]

@@ -124,6 +124,9 @@ def test_wrapper_that_stays_in_between(show: Path) -> None:
     plain, result = (run(mode, ["s.py"], **options) for mode in ("plain", "observe"))
     assert result.seen == plain.seen
     assert (result.messages, result.page[0]) == ([], 0)
+    (show / "json.py").write_text("print('my json')\ndef dumps(x): return x")
+    plain, result = (run(mode, ["s.py"], **options) for mode in ("plain", "observe"))
+    assert result.seen == plain.seen
     standby = run("standby", ["s.py"], **options)  # never the user's script
     assert (standby.stdout, standby.code, standby.messages) == ("", 0, [])
 
@@ -170,6 +173,20 @@ def test_agent_that_does_not_listen(tmp_path: Path) -> None:
         worker.channel.shutdown(2)
         result = worker.finish()
     assert result.seen == ("1\n", "", 0)
+
+
+def test_script_that_closes_all_descriptors(tmp_path: Path) -> None:
+    """And then has files of its own under our numbers: nothing of ours is written there."""
+    (tmp_path / "s.py").write_text(
+        "import os, socket\nos.closerange(3, 1024)\n"
+        "ours, theirs = socket.socketpair()\n"
+        "for fd in range(30, 300): os.dup2(ours.fileno(), fd)\n"
+        "import atexit; theirs.setblocking(False)\n"
+        "def last():\n    try: print(theirs.recv(9))\n    except BlockingIOError: print('none')\n"
+        "atexit.register(last)\n"
+    )
+    result = run("observe", ["s.py"], env=environment(), cwd=tmp_path)
+    assert (result.stdout, result.kinds) == ("none\n", ["hook"])
 
 
 def test_dies_with_the_agent(tmp_path: Path) -> None:

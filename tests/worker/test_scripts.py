@@ -76,6 +76,40 @@ def test_small_scripts(tmp_path: Path, text: str, way: str) -> None:
     assert [kind for kind in observed.kinds if kind != "observed"] == ["hook", *well]
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PYTHONDEVMODE": "1", "PYTHONWARNINGS": "error", "PYTHONWARNDEFAULTENCODING": "1"},
+        {"PYTHONOPTIMIZE": "2", "PYTHONSAFEPATH": "1", "PYTHONNODEBUGRANGES": "1"},
+        {"LC_ALL": None, "LANG": None, "LC_CTYPE": None, "PYTHONUTF8": "0"},  # sets LC_CTYPE
+        {
+            "LATIN": b"caf\xe9".decode(errors="surrogateescape"),
+            "EMPTY": "",
+            "PYTHONTRACEMALLOC": "1",
+        },
+        {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "latin-1:replace"},
+    ],
+)
+def test_settings_of_the_interpreter(tmp_path: Path, variables: dict[str, str | None]) -> None:
+    plan, env = small_torch(tmp_path)
+    env = environment(PYTHONPATH=env["PYTHONPATH"], **variables)
+    (tmp_path / "s.py").write_text(
+        "import os, sys, torch, warnings\n"
+        "print(list(os.environ.items()), sys.flags, sys._xoptions, warnings.filters)\n"
+        "print(sys.stdout.encoding, sys.stdout.errors, sys.getfilesystemencoding(), sys.path)\n"
+        "os.environ['SHOWN'] = '\u00e9'; print(os.environb.get(b'LATIN'), os.environ['SHOWN'])\n"
+    )
+    options = {"env": env, "cwd": tmp_path}
+    plain = run("plain", ["s.py"], **options)
+    assert plain.code == 0, plain.stderr
+    observed = run("observe", ["s.py"], **options)
+    assert observed.seen == plain.seen
+    assert observed.kinds == ["hook", "observed", "main_ended"]
+    standby = warm(["s.py"], plan, **options)
+    assert standby.seen == plain.seen
+    assert standby.kinds == ["hook", "ready", "main_ended"]
+
+
 def test_pdb_module(tmp_path: Path) -> None:
     """`python -m pdb script`: the debugger runs the script in its own frames."""
     plan, env = small_torch(tmp_path)
@@ -126,6 +160,11 @@ for step in range(5):
     optimizer.step()
     print(step, loss.item())
 
+if os.fork() == 0:  # no worker: its steps do not count
+    optimizer.step()
+    os._exit(0)
+os.wait()
+
 def double(x): return torch.relu(x) * 2
 print(torch.compile(double, backend="eager", fullgraph=True)(torch.ones(2)))
 print(torch._dynamo.utils.counters["frames"])
@@ -164,7 +203,7 @@ def test_training(tmp_path: Path) -> None:
 def test_killed_while_training(tmp_path: Path) -> None:
     """What the page says then is how far the rank had come."""
     text = "import os, signal\n" + TRAIN.replace(
-        "def double", "os.kill(os.getpid(), signal.SIGKILL)\ndef double"
+        "if os.fork", "os.kill(os.getpid(), signal.SIGKILL)\nif os.fork"
     )
     (tmp_path / "s.py").write_text(text)
     result = run("observe", ["s.py"], env=environment(MASTER_PORT="0"), cwd=tmp_path)

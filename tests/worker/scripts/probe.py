@@ -38,7 +38,7 @@ def stream(s):
 
 def foreign():
     """Modules that are not the standard library's, nor the hook's own."""
-    ours = ("_resilient_worker", "__main__", "_sysconfigdata")
+    ours = ("_resilient_worker", "__main__", "__mp_main__", "_sysconfigdata")
     return sorted(
         name
         for name in sys.modules
