@@ -12,8 +12,6 @@ acted upon.
 """
 
 import signal
-from collections.abc import Sequence
-from subprocess import Popen
 
 from resilient.agent.attempt import Attempt, Outcome
 from resilient.agent.evidence import gather
@@ -24,7 +22,9 @@ from resilient.agent.outlets import Outlets
 from resilient.agent.plain import watch_plainly
 from resilient.agent.recorder import say
 from resilient.agent.results import failed_result, succeeded_result
-from resilient.agent.session import Session, new_run_id
+from resilient.agent.run_id import agree_on_run_id
+from resilient.agent.session import Session
+from resilient.agent.spawner import Spawner
 from resilient.agent.standbys import Standbys
 from resilient.agent.stopping import Stopper, Why
 from resilient.agent.torch_seam import (
@@ -34,7 +34,7 @@ from resilient.agent.torch_seam import (
     signals_to_handle,
 )
 from resilient.agent.verdicts import Verdicts
-from resilient.agent.worker_process import start
+from resilient.diagnose.outcome import warnings
 from resilient.model.decision import Action, Decision
 from resilient.model.diagnosis import Diagnosis
 
@@ -50,8 +50,8 @@ class Driver:
         self.incidents = Incidents(session)
         self.verdicts = Verdicts(session, agent)
         self.attempt: Attempt | None = None
-        self.warm = True  # what the last decision allows
-        agent.spawn = self.spawn
+        self.spawner = Spawner(session, self.standbys, self.outlets)
+        agent.spawn = self.spawner.spawn
         agent.stop_workers = self._stop_workers
         agent.on_rendezvous = self._met
 
@@ -84,7 +84,7 @@ class Driver:
                 if decision.action is Action.STOP:
                     self.session.exit_code = decision.exit_code
                     return failed_result(self.agent, attempt, diagnosis)
-                self.warm = decision.warm
+                self.spawner.warm = decision.warm
             else:
                 self._stop("outside", self.agent.stop_grace_s)
                 self.stopper.confirm(attempt)
@@ -94,7 +94,7 @@ class Driver:
 
     def _begin(self, number: int) -> Attempt:
         before, self.session.recorder.attempt = self.attempt, number
-        attempt = self.attempt = Attempt(self.session, self.agent, number)
+        attempt = self.attempt = self.spawner.attempt = Attempt(self.session, self.agent, number)
         self.standbys.new_attempt()
         with self.session.signals.interruptible():
             self.agent.begin(number)
@@ -121,7 +121,7 @@ class Driver:
         self.incidents.rendezvous()
         group = self.agent.group
         if not self.session.run_id:
-            self.session.run_id = self._agree_on_run_id()
+            self.session.run_id = agree_on_run_id(self.session, group)
             self.outlets.open_run(self.agent)
         self.session.recorder.event(
             "attempt.start",
@@ -129,50 +129,6 @@ class Driver:
             master_addr=group.master_addr,
             master_port=group.master_port,
         )
-
-    def _agree_on_run_id(self) -> str:
-        own = new_run_id(self.agent.group.spec.rdzv_handler.get_run_id())
-        if (self.agent.group.group_world_size or 1) == 1:
-            return own
-        with failing_open(self.session.recorder, "agreeing on a run id"):
-            store = self.agent.group.store
-            agreed: bytes = store.compare_set("resilient/run_id", "", own)  # type: ignore[attr-defined]
-            return agreed.decode()
-        return own
-
-    def spawn(
-        self,
-        local_rank: int,
-        argv: Sequence[str],
-        env: dict[str, str],
-        stdout: int | None,
-        stderr: int | None,
-    ) -> Popen[bytes]:
-        """Start, or wake, the process of a local rank."""
-        attempt = self.attempt
-        assert attempt is not None
-        rank = int(env.get("RANK", local_rank))
-        env = {
-            **env,
-            "RESILIENT_ATTEMPT": str(attempt.number),
-            "RESILIENT_RUN_ID": self.session.run_id,
-        }
-        with self.outlets.streams(attempt.number, rank, stdout, stderr) as (out, err):
-            worker = None
-            with failing_open(self.session.recorder, "waking a standby"):
-                worker = self.standbys.take(local_rank, argv, env, out, err) if self.warm else None
-            if worker is None:
-                mode = "observe" if self.session.hooks else None
-                worker = start(local_rank, argv, env, mode=mode, stdout=out, stderr=err)
-        worker.rank = rank
-        self.standbys.remember(local_rank, argv, env)
-        attempt.add(worker)
-        if attempt.number and not worker.warm:
-            worker.cold_why = self.standbys.why_cold(local_rank)
-        self.session.recorder.event(
-            "worker.start", rank=rank, pid=worker.pid, warm=worker.warm, why_cold=worker.cold_why
-        )
-        return worker.popen
 
     def _housekeeping(self, now: float) -> float:
         attempt = self.attempt
@@ -193,6 +149,9 @@ class Driver:
 
     def _succeed(self, attempt: Attempt) -> RunResult:
         self.standbys.close()
+        for warning in warnings(attempt.endings.by_local_rank.values()):
+            self.session.recorder.event("warning", text=warning)
+            say(warning)
         self.stopper.confirm(attempt, gently=True)
         self.agent.close_group(signal.SIGTERM, 1)
         result = succeeded_result(attempt)

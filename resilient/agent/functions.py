@@ -12,7 +12,8 @@ from resilient.agent.endings import without_secrets
 from resilient.agent.oom import OomCounter
 from resilient.agent.plain import tick_until_over
 from resilient.agent.recorder import say
-from resilient.agent.session import Session, new_run_id
+from resilient.agent.run_id import agree_on_run_id
+from resilient.agent.session import Session
 from resilient.agent.torch_seam import (
     ProcessFailure,
     RunResult,
@@ -45,7 +46,7 @@ def _attempts(session: Session, agent: SeamAgent) -> RunResult:
         with session.signals.interruptible():
             agent.begin(number)
         if not session.run_id:
-            session.run_id = new_run_id(agent.group.spec.rdzv_handler.get_run_id())
+            session.run_id = agree_on_run_id(session, agent.group)
         session.recorder.event("attempt.start", pids=list(agent.pids().values()))
         result = tick_until_over(session, agent)
         if result is None:

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import secrets
 import socket
 import time
@@ -45,17 +44,6 @@ class Session:
             self.off.append(what)
             self.recorder.event("off", what=what)
             self.recorder.update_run(off=tuple(self.off))
-
-
-def new_run_id(job: str) -> str:
-    """`<UTC>-<job id>-<6 hex>`; the job id is the scheduler's, else the user's --rdzv-id.
-
-    torchrun makes an id up with --standalone, and calls it "none" where there is no other.
-    """
-    invented = job == "none" or re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", job)
-    job = os.environ.get("SLURM_JOB_ID", "local" if invented else job)
-    plain = "".join(c if c.isalnum() or c in "._" else "-" for c in job)[:40].strip("-.")
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{plain}-{secrets.token_hex(3)}"
 
 
 def open_session(

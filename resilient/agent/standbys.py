@@ -26,7 +26,7 @@ class Standbys:
         self._observed: dict[int, tuple[Observed | None, Late | None]] = {}
         self._commands: dict[int, tuple[tuple[str, ...], dict[str, str]]] = {}
         self._started: dict[int, int] = {}
-        self._said: dict[int, str] = {}
+        self._said: dict[int, Standby] = {}  # the last verdict on each local rank
         self.disabled = ""  # why none is made any more in this run
         self.no_late = False
 
@@ -62,7 +62,9 @@ class Standbys:
 
     def why_cold(self, local_rank: int) -> str:
         """Why the worker of a local rank has no standby."""
-        return self.disabled or self._said.get(local_rank) or "no standby was ready yet"
+        verdict = self._said.get(local_rank)
+        against = verdict.why if verdict is not None and not verdict.ok else ""
+        return self.disabled or against or "no standby had been started yet"
 
     def learn(self, attempt: Attempt) -> None:
         """Take over what the workers of an attempt reported about themselves."""
@@ -124,8 +126,8 @@ class Standbys:
         return True
 
     def _tell(self, local_rank: int, rank: int, verdict: Standby) -> None:
-        if verdict.why != self._said.get(local_rank):
-            self._said[local_rank] = verdict.why
+        if verdict != self._said.get(local_rank):
+            self._said[local_rank] = verdict
             self._session.recorder.event("standby.rule", rank=rank, ok=verdict.ok, why=verdict.why)
 
     def _listen(self) -> None:
