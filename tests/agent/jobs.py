@@ -20,6 +20,7 @@ from resilient.sense.processes import Proc, descendants, stat
 WARDEN = Path(__file__).with_name("warden.py")
 LIMIT_S = 100.0
 _NOT_OURS = ("XDG_RUNTIME_DIR", "PYTHONPATH")
+_CACHES = ("torchinductor_",)  # torch's own, kept from run to run
 _QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 
@@ -94,9 +95,7 @@ class Job:
     def signal(self, signum: int) -> None:
         os.kill(self.pid, signum)
 
-    def end(
-        self, seconds: float = LIMIT_S, *, clean: bool = True, explained: bool = True
-    ) -> Ended:
+    def end(self, seconds: float = LIMIT_S, *, clean: bool = True, explained: bool = True) -> Ended:
         """Wait for the launcher. `clean`: nothing may be left. `explained`: the run directory
         can be read, and each decision in it comes out the same again."""
         end = time.monotonic() + seconds
@@ -113,7 +112,7 @@ class Job:
             self.notes,
             self._told("seconds"),
             self._told("left"),
-            os.listdir(self.temp),
+            [n for n in os.listdir(self.temp) if not n.startswith(_CACHES)],
             self._told("settled"),
         )
         if clean:

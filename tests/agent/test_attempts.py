@@ -54,18 +54,18 @@ def until(last: int, text: str) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def batch(new_batch: Callable[[], Batch]) -> Batch:
     runs = new_batch()
-    ports = [free_port() for _ in range(4)]
+    static = [f"--master-port={free_port()}" for _ in range(3)]
     program, flags = until(2, NUMBERS)
     runs.add("numbers", program, flags)
     program, flags = until(1, STORE)
     runs.add("standalone", program, flags)
     runs.add("c10d", program, flags, rendezvous=C10D)
-    runs.add("static", program, flags, rendezvous=f"--master-port={ports[0]}")
+    runs.add("static", program, flags, rendezvous=static[0])
     runs.add("program", program, flags + " --no-python")
-    runs.add("program static", program, flags + " --no-python", rendezvous=f"--master-port={ports[1]}")
+    runs.add("program static", program, flags + " --no-python", rendezvous=static[1])
     program, flags = until(1, GLOO)
     runs.add("private", program, flags, env=PRIVATE)
-    runs.add("private static", program, flags, env=PRIVATE, rendezvous=f"--master-port={ports[2]}")
+    runs.add("private static", program, flags, env=PRIVATE, rendezvous=static[2])
     return runs
 
 

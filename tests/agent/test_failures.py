@@ -57,7 +57,9 @@ def batch(new_batch: Callable[[], Batch]) -> Batch:
     runs = new_batch()
     for name, (flags, text) in SCRIPTS.items():
         runs.add(name, text, flags)
-    runs.add("vanishing", "import os; os.remove(__file__); os._exit(9)", "--max-restarts=2", nproc=1)
+    runs.add(
+        "vanishing", "import os; os.remove(__file__); os._exit(9)", "--max-restarts=2", nproc=1
+    )
     return runs
 
 

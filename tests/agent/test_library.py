@@ -10,8 +10,8 @@ from agent.jobs import Job
 from agent.starting import BIN, killed_at_last, write
 
 # A program with a child, handlers and descriptors of its own. WHAT is done in the middle.
-PROGRAM = '''
-import ctypes, os, signal, subprocess, sys, threading, warnings
+PROGRAM = """
+import ctypes, gc, os, signal, subprocess, sys, threading, warnings
 from pathlib import Path
 from note import HERE, note
 
@@ -37,20 +37,20 @@ def config(**more):
 
 
 def state():
+    gc.collect()
     subreaper = ctypes.c_int()
     ctypes.CDLL(None).prctl(37, ctypes.byref(subreaper), 0, 0, 0)
     handlers = {int(number): str(signal.getsignal(number)) for number in
                 (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)}
-    names = {}
+    fds = []
     for fd in os.listdir("/proc/self/fd"):
         try:
-            names[fd] = os.readlink(f"/proc/self/fd/{fd}")
+            fds.append(os.readlink(f"/proc/self/fd/{fd}").partition(":[")[0])
         except OSError:
             pass
-    kinds = sorted(name.partition(":")[0] for name in names.values())
-    return {"subreaper": subreaper.value, "handlers": handlers, "fds": len(names), "kinds": kinds,
-            "children": sorted(map(int, Path("/proc/self/task/%d/children" % os.getpid())
-                                   .read_text().split())),
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {"subreaper": subreaper.value, "handlers": handlers, "fds": sorted(fds),
+            "children": children,
             "variables": sorted(k for k in os.environ if k.startswith(("RESILIENT", "TORCHEL")))}
 
 
@@ -79,7 +79,7 @@ WHAT
 
 if __name__ == "__main__":
     main()
-'''
+"""
 WORKER = """
 import os, sys
 from note import ATTEMPT, note
@@ -90,10 +90,6 @@ if "once" in sys.argv and os.environ["RANK"] == "1" and ATTEMPT == 0:
     os.kill(os.getpid(), 9)
 """
 WHATS = {
-    "command": """
-    value = resilient.elastic_launch(config(), sys.executable)(WORKER, "a")
-    note("value", value=value)
-    """,
     "command comes back": """
     resilient.elastic_launch(config(), sys.executable)(WORKER, "once")
     """,
@@ -118,26 +114,10 @@ WHATS = {
     "main": """
     resilient.main(["--standalone", "--nproc-per-node=2", WORKER, "b"])
     """,
-    "main fails": """
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    try:
-        resilient.main(["--standalone", "--nproc-per-node=2", WORKER, "fail"])
-    except ChildFailedError as error:
-        note("error", first=error.get_first_failure()[0], text=str(error))
-    """,
     "thread": """
     found = []
     def run():
         found.append(resilient.elastic_launch(config(), sys.executable)(WORKER, "c"))
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    note("value", value=found[0])
-    """,
-    "thread and function": """
-    found = []
-    def run():
-        found.append(resilient.elastic_launch(config(), double)(5, 10))
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
@@ -166,7 +146,7 @@ def programs(
         what = "\n".join(line for line in WHATS[name].splitlines() if line.strip())
         program = write(folder, PROGRAM.replace("WHAT\n", what + "\n"), "program.py")
         env = {"RESILIENT_RUN_DIR": str(folder / "run")}
-        with killed_at_last(Job(folder, [BIN / "python", program], env)) as job:
+        with killed_at_last(Job(folder, [BIN / "python", program], env, grace_s=5)) as job:
             return job.end(clean=False)
 
     return several(one, WHATS)
@@ -179,12 +159,11 @@ def test_the_program_is_as_it_was(programs: Callable[[str], Ended], name: str) -
     state = ended.noted("state")[0]
     assert state["child"] is None, "its own child was killed"
     assert state["after"] == state["before"]
-    assert len(state["after"]["children"]) == 1
     assert state["after"]["subreaper"] == 0
     assert not ended.left
 
 
-@pytest.mark.parametrize("name", ["command", "main", "thread", "command comes back"])
+@pytest.mark.parametrize("name", ["main", "thread", "command comes back"])
 def test_commands(programs: Callable[[str], Ended], name: str) -> None:
     ended = programs(name)
     workers = ended.noted("worker", attempt=ended.attempts - 1)
@@ -192,15 +171,15 @@ def test_commands(programs: Callable[[str], Ended], name: str) -> None:
     assert all(line["value"] == {"0": None, "1": None} for line in ended.noted("value"))
 
 
-@pytest.mark.parametrize("name", ["function", "thread and function"])
-def test_functions_return_their_values(programs: Callable[[str], Ended], name: str) -> None:
-    ended = programs(name)
+def test_functions_return_their_values(programs: Callable[[str], Ended]) -> None:
+    ended = programs("function")
     assert [line["value"] for line in ended.noted("value")] == [{"0": 5, "1": 15}] * 2
 
 
 @pytest.mark.parametrize("name", FAILS)
 def test_failures_raise(programs: Callable[[str], Ended], name: str) -> None:
     ended = programs(name)
+    assert ended.incidents == [("user_error", 1, "stop")]
     errors = ended.noted("error")
     assert [error["first"] for error in errors] == [1, 1]
     assert not any("rank      : 0" in error["text"] for error in errors)
@@ -208,12 +187,11 @@ def test_failures_raise(programs: Callable[[str], Ended], name: str) -> None:
         assert "a function failed" in errors[0]["text"]
 
 
-@pytest.mark.parametrize("name", ["thread", "thread and function"])
-def test_a_thread_is_warned(programs: Callable[[str], Ended], name: str) -> None:
+def test_a_thread_is_warned(programs: Callable[[str], Ended]) -> None:
     """Signals can only be handled on the main thread: torch warns, and so do we."""
-    ended = programs(name)
+    ended = programs("thread")
+    assert "thread" in ended.err
     assert any("thread" in reason for reason in ended.run.run.off)
-    assert "main thread" in ended.err.lower() or "main one" in ended.err
 
 
 def test_mistakes_in_variables_raise(programs: Callable[[str], Ended]) -> None:
@@ -222,7 +200,7 @@ def test_mistakes_in_variables_raise(programs: Callable[[str], Ended]) -> None:
 
 
 def test_no_report_is_printed(programs: Callable[[str], Ended]) -> None:
-    assert "resilient-run: F" not in programs("command").err
+    assert "resilient-run: F" not in programs("command comes back").err
 
 
 def test_importing_it_is_cheap(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_as_under_torchrun(tmp_path: Path, signum: signal.Signals, leave: str) -
     seen = {}
     jobs = {name: start(tmp_path / name, script, launcher=name) for name in BOTH}
     with killed_at_last(jobs[RESILIENT]), killed_at_last(jobs[TORCHRUN]):
-        for name, job in jobs.items():
+        for job in jobs.values():
             job.noted("ready", 2)
             job.signal(signum)
         for name, job in jobs.items():

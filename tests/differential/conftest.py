@@ -31,11 +31,16 @@ class Runs:
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
-        rmtree(programs(), ignore_errors=True)
 
 
 def both(case: Case) -> tuple[Result, Result]:
     return execute(case, TORCHRUN), execute(case, RESILIENT)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_removed() -> Iterator[None]:
+    yield
+    rmtree(programs(), ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +76,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         kind = "" if row["again"] is None else "warm" if row["warm"] else "cold"
         line = f"{name:<36}{words[row['cold']]:<12}{words[row['again']]:<12}{kind}"  # type: ignore[index]
         terminalreporter.line(line)
+    terminalreporter.line("differences that are meant to be there:")
+    for reason in sorted({reason for row in TABLE.values() for reason in row["known"]}):  # type: ignore[attr-defined]
+        terminalreporter.line(f"  {reason}")
     warm = sum(bool(row["warm"]) for row in TABLE.values())
     terminalreporter.line(f"{len(TABLE)} combinations, {warm} of them warm as well")
     if path := os.environ.get("DIFFERENTIAL_JSON"):

@@ -1,8 +1,5 @@
 """Runs one combination under one launcher and keeps everything that can be seen of it."""
 
-import contextlib
-import json
-import os
 import shutil
 import signal
 import socket
@@ -16,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from differential.case import Case
+from differential.remains import kill_left, read_events, read_files, read_probes, standbys
 from differential.terminal import Streams
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -46,7 +44,7 @@ class Result:
 def programs() -> Path:
     """The probe as script, module, directory and under an awkward name; removed at exit."""
     base = Path(tempfile.mkdtemp(prefix="df-"))
-    for name in ("probe.py", "seen.py", "shell.sh"):
+    for name in ("probe.py", "seen.py", "acts.py", "shell.sh"):
         shutil.copy(PROGRAMS / name, base)
     for name in ("probes/probe.py", "app/__main__.py", "with space/pr öbe.py"):
         (base / name).parent.mkdir(exist_ok=True)
@@ -65,17 +63,6 @@ def programs() -> Path:
         (base / name).write_text(f"#!/bin/sh\n{line}\n")
         (base / name).chmod(0o755)
     return base
-
-
-def kill_left(folder: Path) -> tuple[int, ...]:
-    """End whatever of this run is still there; returns what it was."""
-    mark, found = f"DIFF_OUT={folder}/out".encode(), []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if mark in path.read_bytes():
-                found.append(int(path.parent.name))
-                os.kill(found[-1], signal.SIGKILL)
-    return tuple(found)
 
 
 def free_port() -> int:
@@ -160,7 +147,7 @@ def attend(case: Case, launcher: str, process: "subprocess.Popen[bytes]", folder
         now = time.monotonic()
         if now - began > LIMIT_S:
             raise TimeoutError(f"{case.name} under {launcher} did not end; see {folder}")
-        seen = {p.stem for p in out.iterdir()}
+        seen = {p.stem for p in out.iterdir() if p.suffix in {".json", ".done"}}
         if all(f"0-{rank}" in seen for rank in range(case.nproc)):
             ready_at = ready_at or now
             patience = STANDBY_LIMIT_S if case.warm is not False and launcher == RESILIENT else 0.0
@@ -170,35 +157,3 @@ def attend(case: Case, launcher: str, process: "subprocess.Popen[bytes]", folder
             process.send_signal(signal.Signals[to_send.pop(0)])
             time.sleep(0.3)
         time.sleep(0.02)
-
-
-def standbys(folder: Path) -> int:
-    """How many ranks have a standby that is ready, by the event log."""
-    return len({e.get("rank") for e in read_events(folder) if e["kind"] == "standby.ready"})
-
-
-def read_events(folder: Path) -> list[dict[str, Any]]:
-    texts = [f.read_text() for f in folder.glob("run/nodes/*/events.jsonl")]
-    lines = [line for text in texts for line in text.splitlines(keepends=True)]
-    return [json.loads(line) for line in lines if line.endswith("\n")]
-
-
-def read_probes(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
-    """What each worker wrote, by attempt and rank; the shell program's as lines."""
-    found = {}
-    for path in (folder / "out").glob("[0-9]-[0-9].*"):
-        attempt, rank = map(int, path.stem.split("-"))
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-        if path.suffix == ".json":
-            found[attempt, rank] = json.loads(text)
-        elif path.suffix == ".done":
-            variables, _, rest = text.partition("\1")
-            pairs = (item.split("=", 1) for item in variables.split("\0") if item)
-            found[attempt, rank] = {"environ": dict(pairs), "lines": rest.splitlines()}
-    return found
-
-
-def read_files(folder: Path) -> dict[str, bytes]:
-    """Everything under log/ and work/."""
-    places = [*folder.glob("log/**/*"), *folder.glob("work/**/*")]
-    return {str(p.relative_to(folder)): p.read_bytes() for p in places if p.is_file()}

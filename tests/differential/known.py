@@ -5,7 +5,8 @@ from typing import Any
 
 from differential.case import Case
 
-BOOTSTRAP = "_resilient_worker"  # its one module
+# The bootstrap's own module, and the alias of __main__ that importing multiprocessing makes.
+OTHERS = ("_resilient_worker", "__mp_main__")
 UNUSED = ("environ.PYTHONPATH", "files", "inherited")
 FIRST_HIDDEN_FD = 100  # descriptors of the bootstrap are at least this high
 
@@ -40,7 +41,7 @@ def only_in(left: Any, right: Any) -> list[Any]:
 
 
 def standard(module: str) -> bool:
-    return module.partition(".")[0] in {*sys.stdlib_module_names, BOOTSTRAP}
+    return module.partition(".")[0] in {*sys.stdlib_module_names, *OTHERS}
 
 
 def hidden(file: dict[str, Any]) -> bool:

@@ -37,7 +37,7 @@ HARDENED = ("sh", "-c", 'umask 027; ulimit -n 700; trap "" HUP; exec nice -n 3 "
 
 RENDEZVOUS = (
     Case("standalone", nproc=2, do=GROUP, torch_both=True),
-    Case("standalone by name", ("--nnodes=1:1", "--standalone"), nproc=1),
+    Case("standalone by name", ("--nnodes=1:1", "--standalone"), again=False),
     Case("static with a port", STATIC, nproc=2, do=GROUP, torch_both=True),
     Case(
         "static in full",
@@ -45,7 +45,11 @@ RENDEZVOUS = (
     ),
     Case("c10d with endpoint and id", (*C10D, "--rdzv-id", "job7"), 2, do=GROUP, torch_both=True),
     Case("c10d with a random port", (*C10D[:-1], "localhost:0", "--local-addr", "127.0.0.1")),
-    Case("c10d with options", (*C10D, "--rdzv-conf", "is_host=1,timeout=90,join_timeout=80")),
+    Case(
+        "c10d with options",
+        (*C10D, "--rdzv-conf", "is_host=1,timeout=90,join_timeout=80"),
+        again=False,
+    ),
     Case(
         "store not shared",
         env={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
@@ -57,7 +61,7 @@ RENDEZVOUS = (
 SPELLING = (
     Case("underscores", UNDERSCORES, nproc=2),
     Case("PET variables", (), env=PET, nproc=2),
-    Case("monitor interval and timeouts", (*STANDALONE, "--monitor-interval", "0.02")),
+    Case("monitor interval and timeouts", (*STANDALONE, "--monitor-interval", "0.02"), again=False),
     Case("role and node range", (*STANDALONE, "--role", "trainer", "--nnodes", "1:1"), nproc=2),
     Case("signals to handle", (*STANDALONE, "--signals-to-handle", "SIGTERM,SIGUSR1,SIGUSR2")),
     Case(
@@ -99,8 +103,13 @@ OUTPUT = (
     Case("redirect and tee", (*STANDALONE, "--redirects", "1", "--tee", "2", *LOGS), nproc=2),
     Case("log directory only", (*STANDALONE, *LOGS), nproc=2),
     Case("rank filter", (*STANDALONE, "--local-ranks-filter", "1", *LOGS), nproc=2),
-    Case("rank filter and tee", (*STANDALONE, "--local_ranks_filter=0", "-t", "3", *LOGS), 2),
-    Case("role as prefix", (*STANDALONE, "--role", "actor", "-t", "3", *LOGS), nproc=2),
+    Case(
+        "rank filter and tee",
+        (*STANDALONE, "--local_ranks_filter=0", "-t", "3", *LOGS),
+        2,
+        again=False,
+    ),
+    Case("role as prefix", (*STANDALONE, "--role", "actor", "-t", "3", *LOGS), 2, again=False),
     Case(
         "prefix template",
         (*STANDALONE, "-t", "3", *LOGS),
@@ -120,7 +129,7 @@ TERMINALS = (
     Case("terminal, two ranks", terminal="pty", nproc=2),
     Case("terminal, output to a pipe", terminal="pty-err", do="talk"),
     Case("terminal, errors to a pipe", terminal="pty-out", do="talk"),
-    Case("terminal and tee", (*STANDALONE, "-t", "3", *LOGS), terminal="pty-out"),
+    Case("terminal and tee", (*STANDALONE, "-t", "3", *LOGS), terminal="pty-out", again=False),
     Case("two pipes", do="talk stdin", stdin=b"some\ninput", again=False),
     Case("one pipe for both", terminal="merged", do="talk"),
     Case("one file for both", terminal="file", do="talk"),

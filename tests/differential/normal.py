@@ -22,7 +22,8 @@ RANDOM_PORT = "<some port>"
 
 def text_of(value: str, result: Result) -> str:
     """One string without the marks of its run."""
-    value = value.replace(result.folder, "<folder>").replace(str(result.port), "<port>")
+    value = value.replace(result.folder, "<folder>")
+    value = re.sub(rf"(?<!\d){result.port}(?!\d)", "<port>", value)
     for pattern, instead in PATTERNS:
         value = pattern.sub(instead, value)
     return value

@@ -22,7 +22,7 @@ def test_same(case: Case, runs: Runs) -> None:
     assert not same_dice(case, ours)
 
 
-def same_dice(case: Case, ours: Result) -> list[object]:
+def same_dice(case: Case, ours: Result) -> list[tuple[float, ...]]:
     """Workers that drew the same numbers, which no two of them may, of any rank and attempt."""
     seeds = [tuple(p["seeds"][:1]) for p in ours.probes.values() if "seeds" in p]
     seeds += [(p["torch"]["seed"],) for p in ours.probes.values() if "torch" in p]

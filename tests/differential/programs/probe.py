@@ -2,7 +2,7 @@
 
 Run as a script, as a module and as a directory. What it is to do is in the environment, in
 variables that the comparison leaves out: DIFF_OUT (folder for the results), DIFF_LIB (where
-`seen.py` lies), DIFF_DO (words, see `main`), DIFF_TORCH ("1": import torch before waiting),
+the rest of the probe lies), DIFF_DO (words, see `main`), DIFF_TORCH ("1": import torch before waiting),
 DIFF_OURS ("0" under torchrun, whose restarted groups often do not find each other).
 """
 
@@ -23,9 +23,9 @@ import importlib.util  # noqa: E402
 from typing import Any  # noqa: E402
 
 
-def load_seen() -> Any:
-    """`seen.py`, without touching sys.path."""
-    spec = importlib.util.spec_from_file_location("seen", os.environ["DIFF_LIB"] + "/seen.py")
+def load(name: str) -> Any:
+    """Another file of the probe, without touching sys.path."""
+    spec = importlib.util.spec_from_file_location(name, f"{os.environ['DIFF_LIB']}/{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -33,7 +33,7 @@ def load_seen() -> Any:
 
 
 def main() -> None:
-    seen = load_seen()
+    seen, acts = load("seen"), load("acts")
     early = {
         "modules": MODULES,
         "finders": DOORS,
@@ -51,14 +51,14 @@ def main() -> None:
         result["torch"] = seen.torch_facts()
     if "group" in words and (attempt == 0 or os.environ["DIFF_OURS"] == "1"):
         result["group"] = seen.group_facts(own_store="store" in words)
-    seen.talk(rank, attempt, alone="talk" in words)
+    acts.talk(rank, attempt, alone="talk" in words)
     seen.write(f"{attempt}-{rank}", result)
     if "again" in words and attempt == 0:
         if os.environ["DIFF_TORCH"] == "1":
             import torch  # noqa: F401
-        seen.wait_for("go")
-        seen.fail_first(rank)
-    seen.end(words, rank)
+        acts.wait_for("go")
+        acts.fail_first(rank)
+    acts.end(words, rank)
 
 
 if __name__ == "__main__":
