@@ -29,8 +29,17 @@ def step_time(launcher: str, steps: int, folder: Path) -> float:
     out = folder / "steps.json"
     out.unlink(missing_ok=True)
     subprocess.run(
-        [BIN / launcher, "--standalone", "--nproc-per-node", "2", SCRIPT]
-        + ["--out", out, "--steps", str(steps)],
+        [
+            BIN / launcher,
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            SCRIPT,
+            "--out",
+            out,
+            "--steps",
+            str(steps),
+        ],
         env={**os.environ, "OMP_NUM_THREADS": "1", "RESILIENT_RUN_DIR": str(folder / "run")},
         check=True,
         stderr=subprocess.DEVNULL,

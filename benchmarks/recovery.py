@@ -61,8 +61,17 @@ class Job:
         if command == "ft_launcher":
             flags += ["--ft-param-rank_heartbeat_timeout", "3"]
         self.process = subprocess.Popen(
-            [BIN / command, *flags, "--nproc-per-node", "2", f"--max-restarts={faults}", SCRIPT]
-            + ["--notes", self.notes, *(["--ddp"] if ddp else [])],
+            [
+                BIN / command,
+                *flags,
+                "--nproc-per-node",
+                "2",
+                f"--max-restarts={faults}",
+                SCRIPT,
+                "--notes",
+                self.notes,
+                *(["--ddp"] if ddp else []),
+            ],
             env={**os.environ, **policy, **env, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "stderr.log").open("wb"),

@@ -26,7 +26,7 @@ MEETINGS = {
 }
 
 
-def count(launcher: str, meeting: str, restarts: int) -> dict[str, Any]:
+def count(launcher: str, meeting: str, restarts: int, delay: str) -> dict[str, Any]:
     """Run one job of so many restarts and count the attempts in which both ranks met."""
     with tempfile.TemporaryDirectory() as name:
         notes = Path(name) / "notes"
@@ -35,7 +35,7 @@ def count(launcher: str, meeting: str, restarts: int) -> dict[str, Any]:
             "RESILIENT_RUN_DIR": str(Path(name) / "run"),
             "RESILIENT_INFRA_RESTARTS_PER_HOUR": "10000",
             "RESILIENT_STALLED_ATTEMPTS": "0",
-            "RESILIENT_STANDBY_DELAY_S": "0",  # some standbys are met in the middle of importing
+            "RESILIENT_STANDBY_DELAY_S": delay,
         }
         started = time.monotonic()
         command = [BIN / launcher, *MEETINGS[meeting], "--nproc-per-node=2"]
@@ -66,6 +66,9 @@ def main() -> None:
     )
     parser.add_argument("--restarts", type=int, default=100)
     parser.add_argument("--torchrun-restarts", type=int, default=None, help="default: as above")
+    parser.add_argument(
+        "--standby-delay", default="5", help="0: standbys are met in the middle of importing"
+    )
     parser.add_argument("--launchers", default="resilient-run,torchrun")
     parser.add_argument("--rendezvous", default="standalone,c10d")
     args = parser.parse_args()
@@ -75,7 +78,7 @@ def main() -> None:
             restarts = args.restarts
             if launcher == "torchrun" and args.torchrun_restarts is not None:
                 restarts = args.torchrun_restarts
-            results.append(count(launcher, meeting, restarts))
+            results.append(count(launcher, meeting, restarts, args.standby_delay))
             print(json.dumps(results[-1]), file=sys.stderr)
     print(json.dumps({"schema": 1, "results": results}, indent=1))
 

@@ -31,7 +31,7 @@ BUGS = {
     "Standbys.keep": "keeping standbys",
     "Standbys.take": "waking a standby",
     "Incidents.begin": "internal error",
-    "Recorder.event": "internal error",
+    "Event": "writing a record",
     "Scribe.record": "writing a record",
     "Scribe.start": "a bug of ours",
     "Scribe.close": "internal error",
@@ -41,7 +41,6 @@ BUGS = {
     "sweep": "internal error",
     "fresh_store": "internal error",
     "render": "internal error",
-    "Page": "internal error",
 }
 
 

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
 
@@ -15,7 +16,19 @@ from differential.compare import Difference, warm_ranks
 from differential.execute import RESILIENT, TORCHRUN, Result, execute, programs
 
 AT_ONCE = 2
-TABLE: dict[str, dict[str, object]] = {}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Whether a combination was the same in attempt 0 and 1, and what differed on purpose."""
+
+    cold: bool
+    again: bool | None  # None: it has no attempt 1
+    warm: bool
+    known: list[str]
+
+
+TABLE: dict[str, Row] = {}
 
 
 class Runs:
@@ -57,29 +70,28 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
 
 def note(case: Case, found: list[Difference], ours: Result) -> None:
     """One row of the table."""
-    bad = [d for d in found if not d.reason]
-    TABLE[case.name] = {
-        "cold": not [d for d in bad if d.attempt in (None, 0)],
-        "again": not [d for d in bad if d.attempt in (None, 1)] if case.again else None,
-        "warm": bool(warm_ranks(ours)),
-        "known": sorted({d.reason for d in found if d.reason}),
-    }
+    bad = {d.attempt for d in found if not d.reason}
+    TABLE[case.name] = Row(
+        cold=not bad & {None, 0},
+        again=not bad & {None, 1} if case.again else None,
+        warm=bool(warm_ranks(ours)),
+        known=sorted({d.reason for d in found if d.reason}),
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not TABLE:
         return
-    words = {True: "same", False: "DIFFERS", None: "-"}
+    say, words = terminalreporter.line, {True: "same", False: "DIFFERS", None: "-"}
     terminalreporter.section("the same under torchrun and under resilient-run")
-    terminalreporter.line(f"{'combination':<36}{'attempt 0':<12}{'attempt 1':<12}which was")
+    say(f"{'combination':<36}{'attempt 0':<12}{'attempt 1':<12}which was")
     for name, row in TABLE.items():
-        kind = "" if row["again"] is None else "warm" if row["warm"] else "cold"
-        line = f"{name:<36}{words[row['cold']]:<12}{words[row['again']]:<12}{kind}"  # type: ignore[index]
-        terminalreporter.line(line)
-    terminalreporter.line("differences that are meant to be there:")
-    for reason in sorted({reason for row in TABLE.values() for reason in row["known"]}):  # type: ignore[attr-defined]
-        terminalreporter.line(f"  {reason}")
-    warm = sum(bool(row["warm"]) for row in TABLE.values())
-    terminalreporter.line(f"{len(TABLE)} combinations, {warm} of them warm as well")
+        kind = "" if row.again is None else "warm" if row.warm else "cold"
+        say(f"{name:<36}{words[row.cold]:<12}{words[row.again]:<12}{kind}".rstrip())
+    say("differences that are meant to be there:")
+    for reason in sorted({reason for row in TABLE.values() for reason in row.known}):
+        say(f"  {reason}")
+    say(f"{len(TABLE)} combinations, {sum(r.warm for r in TABLE.values())} of them warm as well")
     if path := os.environ.get("DIFFERENTIAL_JSON"):
-        Path(path).write_text(json.dumps(TABLE, indent=1))
+        rows = {name: asdict(row) for name, row in TABLE.items()}
+        Path(path).write_text(json.dumps(rows, indent=1))

@@ -19,10 +19,10 @@ def test_same(case: Case, runs: Runs) -> None:
     bad = [d for d in found if not d.reason]
     assert not bad, f"{len(bad)} differences\n" + "\n".join(map(str, bad[:12]))
     assert not not_as_warm(case, ours)
-    assert not same_dice(case, ours)
+    assert not same_dice(ours)
 
 
-def same_dice(case: Case, ours: Result) -> list[tuple[float, ...]]:
+def same_dice(ours: Result) -> list[tuple[float, ...]]:
     """Workers that drew the same numbers, which no two of them may, of any rank and attempt."""
     seeds = [tuple(p["seeds"][:1]) for p in ours.probes.values() if "seeds" in p]
     seeds += [(p["torch"]["seed"],) for p in ours.probes.values() if "torch" in p]

@@ -2,8 +2,8 @@
 
 Run as a script, as a module and as a directory. What it is to do is in the environment, in
 variables that the comparison leaves out: DIFF_OUT (folder for the results), DIFF_LIB (where
-the rest of the probe lies), DIFF_DO (words, see `main`), DIFF_TORCH ("1": import torch before waiting),
-DIFF_OURS ("0" under torchrun, whose restarted groups often do not find each other).
+the rest of the probe lies), DIFF_DO (words, see `main`), DIFF_TORCH ("1": import torch before
+waiting), DIFF_OURS ("0" under torchrun, whose restarted groups often do not find each other).
 """
 
 import sys
