@@ -1,6 +1,7 @@
 """The agent's conversation with one scribe process after another."""
 
 import select
+from abc import ABC, abstractmethod
 from time import monotonic
 from typing import Any
 
@@ -9,7 +10,7 @@ from resilient.act.output_wire import Head, Wire
 TICK_S = 0.1
 
 
-class Talk:
+class Talk(ABC):
     """Sends what is to be sent and reads what comes; a subclass connects it.
 
     Our own epoll is what the agent's loop watches: its descriptor stays the same whichever
@@ -27,13 +28,13 @@ class Talk:
         self._answers: dict[int, Any] = {}
         self._asked = 0
 
+    @abstractmethod
     def revive(self) -> bool:
         """Replaces a scribe that has died; True when it did."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ended(self, number: int) -> None:
         """A channel is at its end."""
-        raise NotImplementedError
 
     def fileno(self) -> int:
         return self._epoll.fileno()

@@ -186,6 +186,12 @@ class Driver:
         self._stop("fault", self.agent.stop_grace_s)
         swept = self.stopper.confirm(attempt)
         self.standbys.learn(attempt)
+        if self.session.hooks and not any(w.hook_seen for w in attempt.workers.values()):
+            self.session.hooks = False
+            self.session.miss(
+                "warm start and step counting: Python does not run our hook in these workers "
+                "(-E, -I, -S, or a wrapper in PYTHON_EXEC)"
+            )
         evidence = gather(self.session, attempt, swept.unkillable)
         diagnosis, decision = self.verdicts.give(evidence)
         log = self._log_of(attempt, diagnosis.first_rank)

@@ -55,7 +55,7 @@ class Signals:
         now = time.monotonic()
         if self.first is None:
             self.first, self._first_mono = number, now
-        elif now - self._first_mono > ECHO_S:
+        elif number != self.first or now - self._first_mono > ECHO_S:
             self._again = True
         os.write(self._write, b"s")
         if self._interruptible:

@@ -95,10 +95,23 @@ class Standbys:
             delay_s=self._session.policy.standby_delay_s,
         ):
             return 1.0
+        self._replace_outdated()
         for local_rank, worker in attempt.workers.items():
             if local_rank not in self._waiting and self._start(local_rank, worker):
                 return 0.25
         return 1.0
+
+    def _replace_outdated(self) -> None:
+        """End standbys that were started before their rank came to import torch._dynamo.
+
+        Without it a DDP worker would still spend most of a cold start's time.
+        """
+        for local_rank, process in list(self._waiting.items()):
+            _, late = self._observed.get(local_rank, (None, None))
+            if late is not None and not process.late_planned and not self.no_late:
+                self._session.recorder.event("standby.outdated", rank=process.rank)
+                self._end(self._waiting.pop(local_rank))
+                self._started[local_rank] = max(0, self._started.get(local_rank, 0) - 1)
 
     def _start(self, local_rank: int, worker: WorkerProcess) -> bool:
         if self._started.get(local_rank, 0) >= START_LIMIT or local_rank not in self._commands:
@@ -117,7 +130,7 @@ class Standbys:
         argv, env = self._commands[local_rank]
         plan = plan_for(observed, None if self.no_late else late)
         process = start_standby(local_rank, argv, env, plan)
-        process.rank = worker.rank
+        process.rank, process.late_planned = worker.rank, plan.late is not None
         self._waiting[local_rank] = process
         self._started[local_rank] = self._started.get(local_rank, 0) + 1
         self._session.recorder.event(

@@ -30,6 +30,7 @@ class WorkerProcess:
         self.observed: Observed | None = None
         self.late: Late | None = None
         self.ready = False  # a standby that waits
+        self.late_planned = False  # a standby that imports torch._dynamo too
         self.warm = False  # came from a standby and did not start over
         self.started_over = ""  # why a standby could not go on and ran the script cold
         self.cold_why = ""
@@ -139,7 +140,7 @@ def start_standby(
     """Start a standby for a local rank and tell it what to preload."""
     process = start(local_rank, argv, env, mode="standby", stdout=None, stderr=None)
     assert process.channel is not None
-    process.channel.send({"t": "plan", **msgspec.to_builtins(plan)})
+    process.channel.send({"t": "plan", **msgspec.to_builtins(plan), "given": env})
     return process
 
 

@@ -72,3 +72,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     gone: tuple[str, ...]
     torch_path: str
     late: Late | None = None
+    given: dict[str, str] | None = None  # the environment that the agent starts it with

@@ -47,6 +47,12 @@ def apply(changes: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
+def changed(environment: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Another environment with these changes made to it."""
+    merged = {**environment, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
 def become(environment: Mapping[str, str]) -> None:
     """Make this process's environment equal to the one given, in place, its order included."""
     if list(os.environ.items()) != list(environment.items()):

@@ -59,8 +59,11 @@ def _swap_score(score: bytes) -> bytes:
     return b""
 
 
-def prepare(channel: Channel) -> Preload:
-    """Read the plan and carry it out; say so. Ends the process where that makes no sense."""
+def prepare(channel: Channel) -> tuple[Preload, Mapping[str, str] | None]:
+    """Read the plan and carry it out; say so. Ends the process where that makes no sense.
+
+    Returns also the environment that the agent had given, where the plan tells it.
+    """
     preload = Preload()
     try:
         began = time.monotonic()
@@ -71,7 +74,7 @@ def prepare(channel: Channel) -> Preload:
     except Unfit as error:
         channel.send("cold", why=str(error))
         os._exit(0)
-    return preload
+    return preload, plan.get("given")
 
 
 def wait(channel: Channel) -> tuple[dict[str, Any], dict[int, int], int]:

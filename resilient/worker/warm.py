@@ -31,8 +31,10 @@ def _run(worker: Worker, waiting: standby.Waiting, at_exec: dict[str, str]) -> N
         present = set(sys.modules)
         # What the interpreter and `site` have set themselves, they would set again.
         startup = facts.difference(at_exec, os.environ)
-        preload = standby.prepare(worker.channel)
+        preload, given = standby.prepare(worker.channel)
         go, targets, page_fd = standby.wait(worker.channel)
+        if given is not None:  # a wrapper in PYTHON_EXEC that exports something would do so again
+            go["env"] = facts.changed(go["env"], facts.difference(given, at_exec))
         waiting.end(targets)
         if page_fd >= 0:
             worker.close_page()
