@@ -87,7 +87,7 @@ def test_full_from_the_start(tmp_path: Path) -> None:
             ended = job.end(clean=False)
     assert went_on(ended)
     assert not ended.left
-    assert "resilient-runs-" in ended.report
+    assert str(tmp_path / "tmp") in ended.report
     assert "No space left on device" in told(ended)
 
 

@@ -1,4 +1,4 @@
-"""What surrounds the job goes away or does odd things: scribe, readers, signals, other launchers."""
+"""What surrounds a job goes away or does odd things: scribe, readers, signals, launchers."""
 
 import os
 import signal

@@ -36,10 +36,18 @@ def config(**more):
     return LaunchConfig(**{**settings, **more})
 
 
+def subreaper():
+    flag = ctypes.c_int()
+    ctypes.CDLL(None).prctl(37, ctypes.byref(flag), 0, 0, 0)
+    return flag.value
+
+
+def set_subreaper(on):
+    ctypes.CDLL(None).prctl(36, on, 0, 0, 0)
+
+
 def state():
     gc.collect()
-    subreaper = ctypes.c_int()
-    ctypes.CDLL(None).prctl(37, ctypes.byref(subreaper), 0, 0, 0)
     handlers = {int(number): str(signal.getsignal(number)) for number in
                 (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)}
     fds = []
@@ -49,7 +57,7 @@ def state():
         except OSError:
             pass
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return {"subreaper": subreaper.value, "handlers": handlers, "fds": sorted(fds),
+    return {"subreaper": subreaper(), "handlers": handlers, "fds": sorted(fds),
             "children": children,
             "variables": sorted(k for k in os.environ if k.startswith(("RESILIENT", "TORCHEL")))}
 
@@ -113,6 +121,12 @@ WHATS = {
     """,
     "main": """
     resilient.main(["--standalone", "--nproc-per-node=2", WORKER, "b"])
+    """,
+    "subreaper": """
+    set_subreaper(1)
+    resilient.elastic_launch(config(), sys.executable)(WORKER, "a")
+    note("flag", flag=subreaper())
+    set_subreaper(0)
     """,
     "thread": """
     found = []
@@ -192,6 +206,10 @@ def test_a_thread_is_warned(programs: Callable[[str], Ended]) -> None:
     ended = programs("thread")
     assert "thread" in ended.err
     assert any("thread" in reason for reason in ended.run.run.off)
+
+
+def test_a_subreaper_stays_one(programs: Callable[[str], Ended]) -> None:
+    assert [line["flag"] for line in programs("subreaper").noted("flag")] == [1, 1]
 
 
 def test_mistakes_in_variables_raise(programs: Callable[[str], Ended]) -> None:
