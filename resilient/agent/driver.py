@@ -12,9 +12,10 @@ acted upon.
 """
 
 import signal
+from functools import partial
 
 from resilient.agent.attempt import Attempt, Outcome
-from resilient.agent.evidence import gather
+from resilient.agent.evidence import gather, nothing_known
 from resilient.agent.failopen import failing_open
 from resilient.agent.functions import run_functions
 from resilient.agent.incidents import Incidents
@@ -50,10 +51,12 @@ class Driver:
         self.incidents = Incidents(session)
         self.verdicts = Verdicts(session, agent)
         self.attempt: Attempt | None = None
+        self.plain_result: RunResult | None = None  # torch's, once our own watching has failed
         self.spawner = Spawner(session, self.standbys, self.outlets)
         agent.spawn = self.spawner.spawn
         agent.stop_workers = self._stop_workers
         agent.on_rendezvous = self._met
+        agent.careful = partial(failing_open, session.recorder)
 
     def run(self) -> RunResult:
         """Until the end. Raises SignalException after a signal, as torch's agent does."""
@@ -83,7 +86,7 @@ class Driver:
                 diagnosis, decision = self._fail(attempt)
                 if decision.action is Action.STOP:
                     self.session.exit_code = decision.exit_code
-                    return failed_result(self.agent, attempt, diagnosis)
+                    return self.plain_result or failed_result(self.agent, attempt, diagnosis)
                 self.spawner.warm = decision.warm
             else:
                 self._stop("outside", self.agent.stop_grace_s)
@@ -99,7 +102,8 @@ class Driver:
         with self.session.signals.interruptible():
             self.agent.begin(number)
         self.session.recorder.update_run(attempts=number + 1)
-        self.incidents.spawned()
+        with failing_open(self.session.recorder, "timing an incident"):
+            self.incidents.spawned()
         if before is not None:
             self._let_go(before)
         return attempt
@@ -114,15 +118,17 @@ class Driver:
     def _watch(self, attempt: Attempt) -> Outcome:
         with failing_open(self.session.recorder, "watching the workers"):
             return attempt.watch(self._housekeeping)
-        return watch_plainly(self.session, self.agent, attempt)
+        outcome, self.plain_result = watch_plainly(self.session, self.agent, attempt)
+        return outcome
 
     def _met(self) -> None:
         """After the rendezvous, before the first process starts."""
-        self.incidents.rendezvous()
         group = self.agent.group
-        if not self.session.run_id:
-            self.session.run_id = agree_on_run_id(self.session, group)
-            self.outlets.open_run(self.agent)
+        with failing_open(self.session.recorder, "opening the run directory"):
+            self.incidents.rendezvous()
+            if not self.session.run_id:
+                self.session.run_id = agree_on_run_id(self.session, group)
+                self.outlets.open_run(self.agent)
         self.session.recorder.event(
             "attempt.start",
             world_size=group.workers[0].world_size if group.workers else 0,
@@ -185,17 +191,26 @@ class Driver:
     def _fail(self, attempt: Attempt) -> tuple[Diagnosis, Decision]:
         self._stop("fault", self.agent.stop_grace_s)
         swept = self.stopper.confirm(attempt)
-        self.standbys.learn(attempt)
+        with failing_open(self.session.recorder, "learning about standbys"):
+            self.standbys.learn(attempt)
         if self.session.hooks and not any(w.hook_seen for w in attempt.workers.values()):
             self.session.hooks = False
             self.session.miss(
                 "warm start and step counting: Python does not run our hook in these workers "
                 "(-E, -I, -S, or a wrapper in PYTHON_EXEC)"
             )
-        evidence = gather(self.session, attempt, swept.unkillable)
-        diagnosis, decision = self.verdicts.give(evidence)
-        log = self._log_of(attempt, diagnosis.first_rank)
-        self.incidents.begin(evidence, diagnosis, decision, log)
+        evidence = None
+        with failing_open(self.session.recorder, "gathering evidence"):
+            evidence = gather(self.session, attempt, swept.unkillable)
+        if evidence is None or self.plain_result is not None:
+            seen = evidence or nothing_known(self.session, attempt)
+            diagnosis, decision = self.verdicts.as_torchrun(seen)
+        else:
+            diagnosis, decision = self.verdicts.give(evidence)
+        with failing_open(self.session.recorder, "opening an incident"):
+            log = self._log_of(attempt, diagnosis.first_rank)
+            seen = evidence or nothing_known(self.session, attempt)
+            self.incidents.begin(seen, diagnosis, decision, log)
         say(diagnosis.sentence)
         if decision.action is Action.RESTART:
             say(f"restarting (attempt {attempt.number + 1}): {decision.reason}")

@@ -33,3 +33,13 @@ def gather(session: Session, attempt: Attempt, unkillable: tuple[int, ...]) -> A
         late_mismatch=any(worker.late_mismatch for worker in attempt.workers.values()),
         unkillable=unkillable,
     )
+
+
+def nothing_known(session: Session, attempt: Attempt) -> AttemptEvidence:
+    """Evidence of an attempt of which our own error left us nothing."""
+    return AttemptEvidence(
+        attempt=attempt.number,
+        host=session.host,
+        started_at=attempt.started_at,
+        noticed_at=attempt.noticed_at,
+    )

@@ -22,6 +22,7 @@ from resilient import __version__
 from resilient.act.prctl import set_subreaper
 from resilient.act.scribe_client import Scribe
 from resilient.agent.driver import drive
+from resilient.agent.failopen import failing_open
 from resilient.agent.recorder import say
 from resilient.agent.session import Session, open_session
 from resilient.agent.torch_seam import SignalException, launch, launcher_api, unknown_torch
@@ -107,28 +108,37 @@ def _sentence(session: Session, error: BaseException | None) -> str:
 
 
 def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:
+    """Every part by itself: an error in one must not cost the others."""
     recorder, scribe = session.recorder, session.scribe
-    recorder.update_run(
-        ended_at=time.time(),
-        exit_code=session.exit_code,
-        sentence=sentence,
-        dropped_records=scribe.dropped() if scribe is not None else 0,
-    )
+    with failing_open(recorder, "ending the run's records"):
+        session.hear()
+        recorder.update_run(
+            ended_at=time.time(),
+            exit_code=session.exit_code,
+            sentence=sentence,
+            dropped_records=scribe.dropped() if scribe is not None else 0,
+        )
     if outcome is not None:
         outcome.exit_code = session.exit_code or 0
         outcome.run_dir = scribe.run_dir if scribe is not None else None
-        outcome.report = render(
-            recorder.run,
-            list(recorder.incidents.values()),
-            width=width_of(sys.stderr, os.environ),
-            colour=wants_colour(sys.stderr, os.environ),
-            run_dir=outcome.run_dir or "",
-        )
+        with failing_open(recorder, "writing the report"):
+            outcome.report = render(
+                recorder.run,
+                list(recorder.incidents.values()),
+                width=width_of(sys.stderr, os.environ),
+                colour=wants_colour(sys.stderr, os.environ),
+                run_dir=outcome.run_dir or "",
+            )
     if scribe is not None:
-        # Somebody may read slowly, or have paused the terminal: torchrun's workers would wait too.
-        bounded = session.library or session.writers_left
-        scribe.drain(recorder.attempt, timeout_s=DRAIN_S if bounded else math.inf)
-        scribe.close()
+        with failing_open(recorder, "closing the run directory"):
+            # Somebody may read slowly, or has paused the terminal: torchrun's workers wait too.
+            bounded = session.library or session.writers_left
+            scribe.drain(recorder.attempt, timeout_s=DRAIN_S if bounded else math.inf)
+            dropped = scribe.dropped()
+            scribe.close()
+            session.hear()
+            if scribe.dropped() > dropped:
+                say(f"{scribe.dropped()} records are missing: the disk did not take them")
 
 
 def is_python(entrypoint: Any) -> bool:

@@ -94,8 +94,7 @@ class Outlets:
         """Read the scribe's answers, start another when it died, keep window sizes right."""
         if self._scribe is None:
             return
-        for note in self._scribe.poll():
-            self._session.recorder.event("scribe.note", text=note)
+        self._session.hear()
         if self._scribe.revive():
             self._session.recorder.event("scribe.revived", pid=self._scribe.pid)
             say("the process that captures output had died; another one took over")

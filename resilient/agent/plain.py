@@ -19,10 +19,13 @@ def tick_until_over(session: Session, agent: SeamAgent) -> RunResult | None:
     return None
 
 
-def watch_plainly(session: Session, agent: SeamAgent, attempt: Attempt) -> Outcome:
+def watch_plainly(
+    session: Session, agent: SeamAgent, attempt: Attempt
+) -> tuple[Outcome, RunResult | None]:
     """The outcome of an attempt whose workers are commands, seen through torch's eyes."""
     result = tick_until_over(session, agent)
     attempt.noticed_at, attempt.noticed = time.time(), time.monotonic()
     if result is None:
-        return Outcome.SIGNAL
-    return Outcome.SUCCEEDED if result.state is WorkerState.SUCCEEDED else Outcome.FAILED
+        return Outcome.SIGNAL, None
+    well = result.state is WorkerState.SUCCEEDED
+    return (Outcome.SUCCEEDED if well else Outcome.FAILED), result

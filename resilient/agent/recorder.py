@@ -54,15 +54,16 @@ class Recorder:
 
     def event(self, kind: str, rank: int | None = None, **data: Any) -> None:
         """Append to events.jsonl. `data` holds plain JSON values."""
-        line = Event(
-            at=time.time(),
-            mono=time.monotonic(),
-            kind=kind,
-            attempt=self.attempt,
-            rank=rank,
-            data=masked(data),
-        )
-        self._append("events", line)
+        with self._harmless():
+            line = Event(
+                at=time.time(),
+                mono=time.monotonic(),
+                kind=kind,
+                attempt=self.attempt,
+                rank=rank,
+                data=masked(data),
+            )
+            self._append("events", line)
 
     def decision(self, record: DecisionRecord) -> None:
         """Append to decisions.jsonl. The evidence must have been masked before it was judged."""

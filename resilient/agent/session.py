@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from resilient.act.scribe_client import Scribe
-from resilient.agent.recorder import Recorder
+from resilient.agent.recorder import Recorder, say
 from resilient.agent.signals import Signals
 from resilient.model.policy import Policy
 from resilient.model.run import NodeRun, Run
@@ -44,6 +44,12 @@ class Session:
             self.off.append(what)
             self.recorder.event("off", what=what)
             self.recorder.update_run(off=tuple(self.off))
+
+    def hear(self) -> None:
+        """Take in what the scribe could not do, and tell the person at the terminal."""
+        for note in self.scribe.poll() if self.scribe is not None else ():
+            self.miss(note)
+            say(note)
 
 
 def open_session(

@@ -62,9 +62,9 @@ class Stopper:
             end = stopped.get(worker.pid)
             if end is None or not end.dead:
                 continue
-            with failing_open(self._session.recorder, "listening to a stopped worker"):
+            with failing_open(self._session.recorder, "noting how a worker was stopped"):
                 worker.hear()
-            attempt.endings.add(worker, end.mono, sent=end.signal, released=end.released)
+                attempt.endings.add(worker, end.mono, sent=end.signal, released=end.released)
 
     def _group_sockets(self) -> dict[int, list[int]]:
         """Also of the workers' children: a dead rank's data loader holds its connections open."""
@@ -78,6 +78,11 @@ class Stopper:
 
     def confirm(self, attempt: Attempt, *, gently: bool = False) -> Swept:
         """Wait until no process of the attempt is left; `gently` asks leftovers first."""
+        with failing_open(self._session.recorder, "confirming that all processes are dead"):
+            return self._confirm(attempt, gently)
+        return Swept(killed=(), unkillable=(), rounds=0, seconds=0.0)
+
+    def _confirm(self, attempt: Attempt, gently: bool) -> Swept:
         started = time.monotonic()
         keep = self._keepers()
         names = set()

@@ -52,7 +52,10 @@ class WorkerContext(SubprocessContext):
             )
 
     def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None:
-        self._stop(int(death_sig), timeout)
+        try:
+            self._stop(int(death_sig), timeout)
+        except Exception:  # our own error: torch's way ends them too
+            super()._close(death_sig, timeout)
         for handler in self.subprocess_handlers.values():
             for stream in (handler._stdout, handler._stderr):
                 if stream:

@@ -12,6 +12,7 @@ import inspect
 import os
 import signal
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from subprocess import Popen
 from typing import Any
 
@@ -59,6 +60,8 @@ class SeamAgent(LocalElasticAgent):
         self.spawn: Spawn | None = None  # set by the driver; None starts workers as torch does
         self.stop_workers: Callable[[int, float], None] = lambda signum, grace: None
         self.on_rendezvous: Callable[[], None] = lambda: None
+        # Goes around what the job can do without; an error of ours ends there.
+        self.careful: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
 
     def _invoke_run(self, role: str = "default") -> RunResult:
         return type(self).drive(self)
@@ -112,7 +115,10 @@ class SeamAgent(LocalElasticAgent):
         if attempt:
             self._store = None
             self.group.store = None
-            with fresh_store(self.group.spec.rdzv_handler, self.group.group_world_size or 1):
+            with ExitStack() as stack:
+                nodes = self.group.group_world_size or 1
+                with self.careful("making a fresh store"):
+                    stack.enter_context(fresh_store(self.group.spec.rdzv_handler, nodes))
                 self._initialize_workers(self.group)
         else:
             self._initialize_workers(self.group)

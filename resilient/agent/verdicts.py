@@ -44,6 +44,11 @@ class Verdicts:
             self._history = (*self._history, remember(evidence, diagnosis, decision))
         return diagnosis, decision
 
+    def as_torchrun(self, evidence: AttemptEvidence) -> tuple[Diagnosis, Decision]:
+        """torchrun's decision, for when we did not see what happened; recorded nowhere else."""
+        why = "an error of our own kept us from seeing it"
+        return as_torchrun(evidence, self._allowance.max_restarts, why)
+
     def _judge(self, evidence: AttemptEvidence) -> tuple[Diagnosis, Decision]:
         with failing_open(self._session.recorder, "judging a failure"):
             return judge(evidence, self._history, self._allowance, diagnose)
