@@ -98,8 +98,9 @@ def act(job: "subprocess.Popen[bytes]", launcher: str, way: str) -> None:
     elif way == "sigkill-keeper" or (way == "sigkill-agent" and launcher == "torchrun"):
         job.kill()
     elif way == "sigkill-agent":
-        agent = next(proc for proc in descendants(job.pid) if proc.ppid == job.pid)
-        os.kill(agent.pid, signal.SIGKILL)
+        for proc in descendants(job.pid):
+            if proc.ppid == job.pid and proc.state != "Z":
+                os.kill(proc.pid, signal.SIGKILL)
 
 
 def listening(port: int) -> bool:

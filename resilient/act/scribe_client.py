@@ -67,7 +67,7 @@ class Scribe:
 
         Gives up when neither console nor disk has moved for `timeout_s`: a process that
         hangs on a dead disk is left behind. Channels still open are closed: end all
-        processes of the run first.
+        processes of the run first. `poll` then still returns the last sentences.
         """
         if not self._closed:
             self._closed = True

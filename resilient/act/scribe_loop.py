@@ -56,6 +56,10 @@ class Loop:
             if self.bug:
                 raise RuntimeError(self.bug)
         self._reported_at = 0.0
+        if not self._disk.idle:
+            self._disk.notes.append(
+                "the run directory's disk does not answer: its last records and logs are missing"
+            )
         self._look_after()
 
     def tell(self, answer: Head) -> None:

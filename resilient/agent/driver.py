@@ -16,7 +16,7 @@ from functools import partial
 
 from resilient.agent.attempt import Attempt, Outcome
 from resilient.agent.evidence import gather, nothing_known
-from resilient.agent.failopen import failing_open
+from resilient.agent.failopen import failing_open, note
 from resilient.agent.functions import run_functions
 from resilient.agent.incidents import Incidents
 from resilient.agent.outlets import Outlets
@@ -181,8 +181,13 @@ class Driver:
 
     def _stop_workers(self, signum: int, grace_s: float) -> None:
         """torch asks for the workers to be stopped: in `close_group`, and whenever it cleans up."""
-        if self.attempt is not None:
+        if self.attempt is None:
+            return
+        try:
             self.stopper.stop(self.attempt, signum, self._stop_grace(grace_s))
+        except Exception as error:
+            note(self.session.recorder, "stopping the workers", error)
+            raise  # torch's way follows
 
     def _stop_grace(self, grace_s: float) -> float:
         policy = self.session.policy.stop_grace_s

@@ -18,7 +18,12 @@ def failing_open(recorder: Recorder, what: str) -> Iterator[None]:
     except SignalException:
         raise
     except Exception as error:
-        recorder.bugs[what] += 1
-        if recorder.bugs[what] <= REPEATS:
-            recorder.event("bug", what=what, error=repr(error), traceback=traceback.format_exc())
-            say(f"internal error while {what} ({error!r}); the job goes on without it")
+        note(recorder, what, error)
+
+
+def note(recorder: Recorder, what: str, error: Exception) -> None:
+    """Record and say an error of ours that is being handled."""
+    recorder.bugs[what] += 1
+    if recorder.bugs[what] <= REPEATS:
+        recorder.event("bug", what=what, error=repr(error), traceback=traceback.format_exc())
+        say(f"internal error while {what} ({error!r}); the job goes on without it")

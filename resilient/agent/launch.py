@@ -66,7 +66,7 @@ def session_for(
     scribe, why = _start_scribe()
     session = open_session(
         policy,
-        tuple(mask_argv(argv)),
+        _shown(argv),
         scribe,
         version=__version__,
         torch_version=str(torch.__version__),
@@ -86,6 +86,14 @@ def session_for(
     else:
         session.exit_code = 0
         _finish(session, _sentence(session, None), outcome)
+
+
+def _shown(argv: list[str]) -> tuple[str, ...]:
+    try:
+        return tuple(mask_argv(argv))
+    except Exception as error:  # never unmasked
+        say(f"internal error while masking the command line ({error!r}); it is not recorded")
+        return ()
 
 
 def _start_scribe() -> tuple[Scribe | None, str]:
@@ -134,11 +142,8 @@ def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:
             # Somebody may read slowly, or has paused the terminal: torchrun's workers wait too.
             bounded = session.library or session.writers_left
             scribe.drain(recorder.attempt, timeout_s=DRAIN_S if bounded else math.inf)
-            dropped = scribe.dropped()
             scribe.close()
             session.hear()
-            if scribe.dropped() > dropped:
-                say(f"{scribe.dropped()} records are missing: the disk did not take them")
 
 
 def is_python(entrypoint: Any) -> bool:
