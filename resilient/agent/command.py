@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from resilient.agent.driver import drive
+from resilient.agent.fitness import unfit
 from resilient.agent.launch import Outcome, as_subreaper, is_python, session_for
 from resilient.agent.rebind import rebound
 from resilient.agent.recorder import say
-from resilient.agent.torch_seam import launch, record, torch_run, unknown_torch
+from resilient.agent.torch_seam import launch, record, torch_run
 from resilient.model.policy import Policy, parse
 from resilient.sense.ports import holder_of
 
@@ -41,7 +42,7 @@ def run(
     `outcome` takes the report to be printed at the very end; None when called from Python.
     `log_dir` is where torch puts error files when the user named no --log-dir.
     """
-    why = unknown_torch()
+    why = unfit()
     if why is not None or policy.passthrough:
         say(f"running plain torchrun: {why or 'RESILIENT_PASSTHROUGH is set'}")
         torch_run.run(args)

@@ -23,9 +23,10 @@ from resilient.act.prctl import set_subreaper
 from resilient.act.scribe_client import Scribe
 from resilient.agent.driver import drive
 from resilient.agent.failopen import failing_open
+from resilient.agent.fitness import unfit
 from resilient.agent.recorder import say
 from resilient.agent.session import Session, open_session
-from resilient.agent.torch_seam import SignalException, launch, launcher_api, unknown_torch
+from resilient.agent.torch_seam import SignalException, launch, launcher_api
 from resilient.model.policy import Policy, parse
 from resilient.report.masking import mask_argv
 from resilient.report.page import wants_colour, width_of
@@ -170,7 +171,7 @@ class elastic_launch:  # noqa: N801 - torch's name
     def __call__(self, *args: Any) -> Any:
         """Run the worker group to its end and return the workers' values by global rank."""
         policy, _ = parse(os.environ)
-        why = unknown_torch()
+        why = unfit()
         if why is not None or policy.passthrough:
             say(f"running plain torch elastic: {why or 'RESILIENT_PASSTHROUGH is set'}")
             return launcher_api.elastic_launch(self._config, self._entrypoint, *self._more)(*args)
