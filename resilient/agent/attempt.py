@@ -146,7 +146,7 @@ class Attempt:
         if not limit:
             return False
         stopped = [worker for worker in self.running if is_stopped(worker.pid)]
-        if len(stopped) == len(self.workers):
+        if len(stopped) == len(self.running):
             self._stopped_since.clear()
             return False
         for local_rank in set(self._stopped_since) - {w.local_rank for w in stopped}:

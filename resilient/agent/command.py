@@ -47,8 +47,8 @@ def run(
         say(f"running plain torchrun: {why or 'RESILIENT_PASSTHROUGH is set'}")
         torch_run.run(args)
         return
-    if args.log_dir is None:
-        args.log_dir = log_dir
+    if args.log_dir is None and (args.redirects, args.tee) == ("0", "0"):
+        args.log_dir = log_dir  # for error files only, which are copied; logs would be the user's
     hooks = not args.no_python and not args.run_path and is_python(_interpreter())
     with session_for(policy, argv, hooks=hooks, outcome=outcome) as session:
         launcher = launch(partial(drive, session))

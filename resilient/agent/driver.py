@@ -60,8 +60,6 @@ class Driver:
 
     def run(self) -> RunResult:
         """Until the end. Raises SignalException after a signal, as torch's agent does."""
-        for problem in self.session.signals.install(signals_to_handle()):
-            self.session.miss(problem)
         try:
             return self._attempts()
         except SignalException as error:
@@ -123,6 +121,11 @@ class Driver:
 
     def _met(self) -> None:
         """After the rendezvous, before the first process starts."""
+        if not self.session.signals.installed:
+            # Not before: the first rendezvous may wait in C++ for ever, and there a signal has to
+            # end us by itself, as it ends torchrun.
+            for problem in self.session.signals.install(signals_to_handle()):
+                self.session.miss(problem)
         group = self.agent.group
         with failing_open(self.session.recorder, "opening the run directory"):
             self.incidents.rendezvous()

@@ -28,8 +28,6 @@ from resilient.model.evidence import AttemptEvidence, WorkerEnd
 
 def run_functions(session: Session, agent: SeamAgent) -> RunResult:
     """Attempts until success or a stop. Raises SignalException after a signal."""
-    for problem in session.signals.install(signals_to_handle()):
-        session.miss(problem)
     session.miss("output capture and warm start: the workers are Python functions")
     try:
         return _attempts(session, agent)
@@ -45,6 +43,9 @@ def _attempts(session: Session, agent: SeamAgent) -> RunResult:
         started, oom = time.time(), OomCounter()
         with session.signals.interruptible():
             agent.begin(number)
+        if not session.signals.installed:  # see Driver: not before the first rendezvous
+            for problem in session.signals.install(signals_to_handle()):
+                session.miss(problem)
         if not session.run_id:
             session.run_id = agree_on_run_id(session, agent.group)
         session.recorder.event("attempt.start", pids=list(agent.pids().values()))

@@ -47,13 +47,16 @@ class Outcome:
         """Print the report on stderr, and where it lies."""
         if not self.report:
             return
-        sys.stderr.write(self.report.rstrip("\n") + "\n")
+        text = self.report.rstrip("\n") + "\n"
         if self.run_dir:
             path = Path(self.run_dir)
             near = path.is_relative_to(Path.cwd())
-            shown = path.relative_to(Path.cwd()) if near else path
-            sys.stderr.write(f"More: resilient report {shown}\n")
-        sys.stderr.flush()
+            text += f"More: resilient report {path.relative_to(Path.cwd()) if near else path}\n"
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:  # nobody reads it any more; that must not change the exit code
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 @contextmanager

@@ -48,6 +48,7 @@ class Session:
     def hear(self) -> None:
         """Take in what the scribe could not do, and tell the person at the terminal."""
         for note in self.scribe.poll() if self.scribe is not None else ():
+            self.recorder.event("scribe.note", text=note)
             self.miss(note)
             say(note)
 

@@ -26,12 +26,14 @@ class Signals:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._before: dict[int, Any] = {}
         self._interruptible = False
+        self.installed = False
         self.first: int | None = None  # number of the first signal
         self._first_mono = 0.0
         self._again = False
 
     def install(self, names: Sequence[str]) -> list[str]:
         """Install the handlers; returns what could not be handled and why."""
+        self.installed = True
         if threading.current_thread() is not threading.main_thread():
             return ["signals: the agent runs on a thread that is not the main one"]
         problems = []

@@ -72,6 +72,11 @@ class Job:
     def notes(self) -> list[dict[str, Any]]:
         return lines(self.folder / "notes.jsonl")
 
+    def recorded(self, kind: str) -> list[dict[str, Any]]:
+        """Events of a kind that are in the run directory by now."""
+        files = self.run_dir.glob("nodes/*/events.jsonl")
+        return [line for file in files for line in lines(file) if line["kind"] == kind]
+
     def until(self, condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
         """Wait until something is the case, and return it. The job must not end meanwhile."""
         end = time.monotonic() + seconds

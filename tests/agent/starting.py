@@ -14,7 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from agent.jobs import LIMIT_S, Ended, Job
+from agent.ended import Ended
+from agent.jobs import LIMIT_S, Job
 
 BIN = Path(sys.executable).parent
 RESILIENT, TORCHRUN = "resilient-run", "torchrun"

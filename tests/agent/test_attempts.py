@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,9 +70,9 @@ def batch(new_batch: Callable[[], Batch]) -> Batch:
     return runs
 
 
-def values(ended: Ended, name: str) -> list[set[str]]:
+def values(ended: Ended, name: str) -> list[set[Any]]:
     """What all ranks noted under a name, attempt by attempt."""
-    found: dict[int, set[str]] = {}
+    found: dict[int, set[Any]] = {}
     for line in ended.noted("ready"):
         found.setdefault(line["attempt"], set()).add(line[name])
     return [found[attempt] for attempt in sorted(found)]

@@ -119,10 +119,11 @@ def test_hopeless_errors_are_not_tried_again(batch: Batch, name: str, said: str)
     assert said in ended.report
 
 
-def test_a_script_that_is_not_there_is_not_tried_again(batch: Batch) -> None:
+def test_a_script_that_has_vanished_is_tried_once_more(batch: Batch) -> None:
+    """The first attempt had got past that point, so it may have been a passing trouble."""
     ended = batch["vanishing"]
     assert ended.code == 78
-    assert ended.attempts == 2
+    assert ended.attempts == 3
 
 
 def test_a_code_of_its_own_uses_up_max_restarts(batch: Batch) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,8 @@ def test_nobody_reads_us_any_more(tmp_path: Path, stream: str) -> None:
     quiet = TALKS.replace("print(", "str(") if stream == "stdout" else TALKS
     reading, writing = os.pipe()
     os.close(reading)
-    job = start(tmp_path, quiet.replace(", flush=True", ""), **{stream: writing})
+    streams: dict[str, Any] = {stream: writing}
+    job = start(tmp_path, quiet.replace(", flush=True", ""), **streams)
     os.close(writing)
     with killed_at_last(job):
         ended = job.end()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.ended import lines
 from agent.jobs import Job
 from agent.starting import free_port, killed_at_last, start
 from resilient.sense.processes import descendants
@@ -32,12 +31,6 @@ while True:
 """
 
 
-def recorded(job: Job, kind: str) -> bool:
-    """Whether an event of a kind is in the run directory by now."""
-    files = job.run_dir.glob("nodes/*/events.jsonl")
-    return any(line["kind"] == kind for file in files for line in lines(file))
-
-
 def in_rendezvous(job: Job) -> None:
     """Wait until the agent is past its imports, and a little more."""
 
@@ -61,7 +54,7 @@ def test_while_torch_is_imported(tmp_path: Path) -> None:
 def test_while_standbys_start(tmp_path: Path) -> None:
     env = {"RESILIENT_STANDBY_DELAY_S": "0"}
     with killed_at_last(start(tmp_path, WAIT.replace("TORCH", "import torch"), env=env)) as job:
-        job.until(lambda: recorded(job, "standby.start"), "a standby")
+        job.until(lambda: job.recorded("standby.start"), "a standby")
         job.signal(signal.SIGTERM)
         ended = job.end()
     assert ended.code == 1

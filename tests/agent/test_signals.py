@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,7 +115,7 @@ def test_ctrl_c_at_a_terminal(tmp_path: Path, launcher: str) -> None:
     script = write(tmp_path, HANDLES.replace("LEAVE", "sys.exit(0)"))
     words = ["setsid", "--ctty", BIN / launcher, "--standalone", "--nproc-per-node=2", script]
     with terminal() as (ours, theirs):
-        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
         with killed_at_last(Job(tmp_path, words, start_new_session=True, **streams)) as job:
             job.noted("ready", 2)
             os.write(ours, b"\x03")

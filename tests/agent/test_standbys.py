@@ -10,7 +10,7 @@ import pytest
 from agent.ended import Ended
 from agent.jobs import Job
 from agent.starting import killed_at_last, start
-from agent.test_warm import ready, recorded, starts
+from agent.warm import ready, starts
 
 SCRIPT = """
 from note import ATTEMPT, RANK, note
@@ -33,7 +33,7 @@ def lose_one(folder: Path) -> Ended:
     """It is replaced once."""
     with killed_at_last(begin(folder)) as job:
         ready(job)
-        os.kill(recorded(job, "standby.start")[0]["data"]["pid"], signal.SIGKILL)
+        os.kill(job.recorded("standby.start")[0]["data"]["pid"], signal.SIGKILL)
         ready(job, 3)
         kill_rank_1(job)
         return job.end()
@@ -43,7 +43,7 @@ def lose_all(folder: Path) -> Ended:
     """Lost at the very moment when they are needed."""
     with killed_at_last(begin(folder)) as job:
         ready(job)
-        for event in recorded(job, "standby.start"):
+        for event in job.recorded("standby.start"):
             os.kill(event["data"]["pid"], signal.SIGKILL)
         kill_rank_1(job)
         return job.end()
@@ -52,7 +52,7 @@ def lose_all(folder: Path) -> Ended:
 def need_early(folder: Path) -> Ended:
     """They are needed while they still import torch."""
     with killed_at_last(begin(folder)) as job:
-        job.until(lambda: recorded(job, "standby.start"), "a standby")
+        job.until(lambda: job.recorded("standby.start"), "a standby")
         kill_rank_1(job)
         return job.end()
 
@@ -75,7 +75,7 @@ def freeze(folder: Path) -> Ended:
     """A standby that is stopped cannot be woken: the restart must not wait for it for ever."""
     with killed_at_last(begin(folder)) as job:
         ready(job)
-        os.kill(recorded(job, "standby.start")[1]["data"]["pid"], signal.SIGSTOP)
+        os.kill(job.recorded("standby.start")[1]["data"]["pid"], signal.SIGSTOP)
         kill_rank_1(job)
         return job.end()
 
