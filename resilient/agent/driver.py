@@ -69,6 +69,10 @@ class Driver:
             self.standbys.close()
             with failing_open(self.session.recorder, "closing the last incident"):
                 self.incidents.close(self.attempt)
+            if self.attempt is not None:
+                for worker in self.attempt.workers.values():
+                    worker.close()
+                self.attempt = None
             self.session.signals.remove()
 
     def _attempts(self) -> RunResult:
@@ -126,6 +130,7 @@ class Driver:
             # end us by itself, as it ends torchrun.
             for problem in self.session.signals.install(signals_to_handle()):
                 self.session.miss(problem)
+                say(problem)
         group = self.agent.group
         with failing_open(self.session.recorder, "opening the run directory"):
             self.incidents.rendezvous()

@@ -9,7 +9,10 @@ import time
 from torch.distributed.elastic.agent.server.api import WorkerState
 
 from resilient.agent.endings import without_secrets
+from resilient.agent.failopen import failing_open
+from resilient.agent.incidents import Incidents
 from resilient.agent.oom import OomCounter
+from resilient.agent.outlets import Outlets
 from resilient.agent.plain import tick_until_over
 from resilient.agent.recorder import say
 from resilient.agent.run_id import agree_on_run_id
@@ -36,7 +39,7 @@ def run_functions(session: Session, agent: SeamAgent) -> RunResult:
 
 
 def _attempts(session: Session, agent: SeamAgent) -> RunResult:
-    verdicts = Verdicts(session, agent)
+    verdicts, incidents, outlets = Verdicts(session, agent), Incidents(session), Outlets(session)
     number = 0
     while True:
         session.recorder.attempt = number
@@ -48,6 +51,10 @@ def _attempts(session: Session, agent: SeamAgent) -> RunResult:
                 session.miss(problem)
         if not session.run_id:
             session.run_id = agree_on_run_id(session, agent.group)
+            with failing_open(session.recorder, "opening the run directory"):
+                outlets.open_run(agent)
+        session.recorder.update_run(attempts=number + 1)
+        incidents.spawned()
         session.recorder.event("attempt.start", pids=list(agent.pids().values()))
         result = tick_until_over(session, agent)
         if result is None:
@@ -55,11 +62,14 @@ def _attempts(session: Session, agent: SeamAgent) -> RunResult:
             agent.close_group(int(error.sigval), agent.stop_grace_s)
             raise error
         if result.state is WorkerState.SUCCEEDED:
+            incidents.close(None)
             with session.signals.interruptible():
                 agent.succeed()
             return result
         evidence = _evidence(session, number, started, result, oom)
         diagnosis, decision = verdicts.give(evidence)
+        with failing_open(session.recorder, "opening an incident"):
+            incidents.begin(evidence, diagnosis, decision, "")
         say(diagnosis.sentence)
         agent.close_group(15, agent.stop_grace_s)
         if decision.action is Action.STOP:

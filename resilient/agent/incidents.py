@@ -119,7 +119,9 @@ class Incidents:
         """The run ends: write down what is known of an incident that is still open."""
         if self._open is None:
             return
-        if self._open.state is IncidentState.RESTARTING and attempt is not None:
+        if self._open.state is IncidentState.RESTARTING and attempt is None:
+            self._move(IncidentEvent.ENDED)
+        elif self._open.state is IncidentState.RESTARTING and attempt is not None:
             steps = [w.page.first_step_at for w in attempt.workers.values()]
             self._training(attempt, [at for at in steps if at], IncidentEvent.ENDED)
         self._open = None

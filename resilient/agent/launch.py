@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from resilient import __version__
-from resilient.act.prctl import set_subreaper
+from resilient.act.prctl import get_subreaper, set_subreaper
 from resilient.act.scribe_client import Scribe
 from resilient.agent.driver import drive
 from resilient.agent.failopen import failing_open
@@ -188,8 +188,9 @@ class elastic_launch:  # noqa: N801 - torch's name
 @contextmanager
 def as_subreaper() -> Iterator[None]:
     """Orphans of the workers become our children for as long as we run."""
+    before = get_subreaper()
     set_subreaper(True)
     try:
         yield
     finally:
-        set_subreaper(False)
+        set_subreaper(bool(before))
