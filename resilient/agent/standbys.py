@@ -13,6 +13,7 @@ from resilient.agent.worker_process import WorkerProcess, go, start_standby
 from resilient.decide.standby import Standby, may_start, plan_for, quiet
 from resilient.model.protocol import Late, Observed
 from resilient.sense.memory import available_mib
+from resilient.sense.processes import is_stopped
 
 START_LIMIT = 2  # per local rank and attempt: the first, and one replacement
 
@@ -55,7 +56,8 @@ class Standbys:
         process = self._waiting.pop(local_rank, None)
         if process is None:
             return None
-        if process.argv == tuple(argv) and go(process, env, out, err):
+        fits = process.argv == tuple(argv) and not is_stopped(process.pid)
+        if fits and go(process, env, out, err):
             return process
         self._end(process)
         return None
