@@ -22,7 +22,7 @@ demo: $(READY)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python launch/demo.py
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --reruns 2
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCE)
