@@ -60,7 +60,7 @@ def wait_until(condition: Any, seconds: float) -> bool:
 def one(launcher: str, way: str) -> dict[str, Any]:
     """One run: its exit code, what it left, and how long its last process lived on."""
     with tempfile.TemporaryDirectory(prefix="containment-") as name:
-        folder, mark = Path(name), f"containment-{uuid.uuid4().hex}"
+        folder, mark, before = Path(name), f"containment-{uuid.uuid4().hex}", semaphores()
         for sub in ("notes", "tmp"):
             (folder / sub).mkdir()
         env = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"}
@@ -84,10 +84,10 @@ def one(launcher: str, way: str) -> dict[str, Any]:
         left = {
             "processes": len(living()),
             "sockets": sum(map(listening, ports)),
-            "shared memory": len(shared(mark)),
+            "shared memory": len(shared(mark, before)),
             "temporary files": len(os.listdir(folder / "tmp")),
         }
-        clear(mark)
+        clear(mark, before)
     return {"code": code, "begun": begun, "left": left, "seconds": seconds if gone else None}
 
 
@@ -111,18 +111,23 @@ def listening(port: int) -> bool:
     return True
 
 
-def shared(mark: str) -> list[Path]:
-    return [path for path in Path("/dev/shm").iterdir() if path.name.startswith(mark)]
+def semaphores() -> set[Path]:
+    """multiprocessing's, which carry no mark: nothing else may use them meanwhile."""
+    return set(Path("/dev/shm").glob("sem.mp-*"))
 
 
-def clear(mark: str) -> None:
+def shared(mark: str, before: set[Path]) -> set[Path]:
+    return set(Path("/dev/shm").glob(f"{mark}*")) | (semaphores() - before)
+
+
+def clear(mark: str, before: set[Path]) -> None:
     """Remove what was left, so that the next run is counted by itself."""
     while left := living():
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
-    for path in shared(mark):
+    for path in shared(mark, before):
         path.unlink(missing_ok=True)
 
 

@@ -25,7 +25,10 @@ def new_batch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[],
 
 @pytest.fixture(scope="module")
 def several() -> Iterator[Callable[..., Callable[[str], Ended]]]:
-    """Runs `one(name)` for each name in the background; gives a function that waits for it."""
+    """Runs `one(name)` for each name in the background; gives a function that waits for it.
+
+    pytest's makers of folders are not for threads: `one` has to use a folder made before.
+    """
     pool = ThreadPoolExecutor(AT_ONCE)
 
     def begin(one: Callable[[str], Ended], names: Iterable[str]) -> Callable[[str], Ended]:

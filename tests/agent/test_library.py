@@ -17,8 +17,10 @@ FAILS = [name for name in WHATS if "fails" in name]
 def programs(
     tmp_path_factory: pytest.TempPathFactory, several: Callable[..., Callable[[str], Ended]]
 ) -> Callable[[str], Ended]:
+    base = tmp_path_factory.mktemp("programs")
+
     def one(name: str) -> Ended:
-        folder = tmp_path_factory.mktemp("program")
+        folder = base / name
         write(folder, WORKER, "worker.py")
         what = "\n".join(line for line in WHATS[name].splitlines() if line.strip())
         program = write(folder, PROGRAM.replace("WHAT\n", what + "\n"), "program.py")

@@ -87,7 +87,8 @@ ENDS = {f.__name__: f for f in (lose_one, lose_all, need_early, stop, lose_agent
 def runs(
     tmp_path_factory: pytest.TempPathFactory, several: Callable[..., Callable[[str], Ended]]
 ) -> Callable[[str], Ended]:
-    return several(lambda name: ENDS[name](tmp_path_factory.mktemp("standby")), ENDS)
+    folder = tmp_path_factory.mktemp("standbys")
+    return several(lambda name: ENDS[name](folder / name), ENDS)
 
 
 def test_one_that_dies_is_replaced(runs: Callable[[str], Ended]) -> None:

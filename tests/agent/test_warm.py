@@ -13,7 +13,8 @@ from agent.warm import CASES, COLD, WARM, one, starts
 def runs(
     tmp_path_factory: pytest.TempPathFactory, several: Callable[..., Callable[[str], Ended]]
 ) -> Callable[[str], Ended]:
-    return several(lambda name: one(tmp_path_factory.mktemp("warm"), name), CASES)
+    folder = tmp_path_factory.mktemp("warm")
+    return several(lambda name: one(folder / name, name), CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

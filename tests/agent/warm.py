@@ -54,6 +54,7 @@ COLD = ["off", "isolated"]
 
 
 def environment(name: str, folder: Path) -> dict[str, str]:
+    folder.mkdir()
     env = {"RESILIENT_STANDBY_DELAY_S": "1.5"}
     if name == "own sitecustomize":
         (folder / "site").mkdir()
