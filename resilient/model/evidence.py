@@ -65,6 +65,28 @@ class StoppedWorker(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None = None
 
 
+class NodeTroubleKind(Enum):
+    """What happens to a node as a whole."""
+
+    LOST = "lost"  # its heartbeat is gone
+    LEAVING = "leaving"  # it was told to stop
+    PREEMPTED = "preempted"  # the platform takes it back
+    RECYCLE = "recycle"  # a process on it cannot be killed
+    JOINING = "joining"  # it waits to be taken in
+
+
+class NodeTrouble(msgspec.Struct, frozen=True, kw_only=True):
+    """One node's trouble, in the evidence of a group of several nodes."""
+
+    node: str
+    host: str
+    kind: NodeTroubleKind
+    ranks: tuple[int, ...] = ()  # global ranks in the attempt that ended; none for one that joins
+    why: str = ""  # e.g. the signal by which it was told to stop
+    at: float = 0.0  # seconds since the epoch, by the clock of the evidence
+    silent_s: float = 0.0  # for a lost one
+
+
 class AttemptEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """All that one node saw of an attempt's end, up to the decision."""
 
@@ -81,3 +103,4 @@ class AttemptEvidence(msgspec.Struct, frozen=True, kw_only=True):
     late_mismatch: bool = False  # a standby could not reproduce a cold start and gave up
     warm: tuple[int, ...] = ()  # global ranks that came from a standby
     unkillable: tuple[int, ...] = ()  # pids that survived SIGKILL (state D)
+    nodes: tuple[NodeTrouble, ...] = ()  # of a group of several: nodes that leave, join, are lost
