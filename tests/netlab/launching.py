@@ -23,7 +23,7 @@ from resilient.cli import explain
 from resilient.cli.answer import Screen
 from resilient.report.read import load
 
-LIMIT_S = 60.0
+LIMIT_S = 45.0
 PORT = 29400
 _CACHES = ("torchinductor_",)
 _QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
