@@ -43,7 +43,7 @@ def lose_the_last(lab: Lab, folder: Path, fault: str) -> float:
         assert {step["attempt"] for step in steps} == {1}
         job.finish()
         ended = job.end(*(one.number for one in others))
-    assert [one.code for one in ended] == [0] * world
+    assert [one.code for one in ended] == [0] * world, job.told()
     assert len(job.noted("start")) == 2 * world + 1
     return float(max(step["at"] for step in steps)) - at
 

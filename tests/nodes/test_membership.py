@@ -53,7 +53,7 @@ def test_a_surplus_node_waits(new_lab: Callable[[int], Lab], tmp_path: Path) -> 
         assert job.launched[2].end is None, job.told()
         job.finish()
         ended = job.end()
-    assert [one.code for one in ended] == [0, 0, 0]
+    assert [one.code for one in ended] == [0, 0, 0], job.told()
     assert {note["host"] for note in job.noted("start")} == {"h0", "h1"}
     assert len(job.noted("start")) == 2
 
@@ -73,7 +73,7 @@ def test_a_surplus_node_takes_the_place_of_a_lost_one(
         assert again["attempt"] == 1
         job.finish()
         ended = job.end(0, 2)
-    assert [one.code for one in ended] == [0, 0]
+    assert [one.code for one in ended] == [0, 0], job.told()
 
 
 @soon
@@ -87,6 +87,6 @@ def test_a_node_that_joins_is_taken_in(lab: Lab, tmp_path: Path) -> None:
         print(f"\nh1 started -> both train: {job.noted('step', world=2)[0]['at'] - came:.2f} s")
         job.finish()
         ended = job.end()
-    assert [one.code for one in ended] == [0, 0]
+    assert [one.code for one in ended] == [0, 0], job.told()
     starts = {(note["host"], note["attempt"], note["world"]) for note in job.noted("start")}
     assert starts == {("h0", 0, 1), ("h0", 1, 2), ("h1", 1, 2)}

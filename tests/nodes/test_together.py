@@ -55,7 +55,7 @@ def test_all_restart(lab: Lab, tmp_path: Path, text: str, flags: str, static: bo
         job.noted("start", 8)
         ended = job.end()
         print(f"\nfailure on h1 -> h0 stops its workers: {reaction_s(job, 'h0'):.3f} s")
-    assert [one.code for one in ended] == [0, 0]
+    assert [one.code for one in ended] == [0, 0], job.told()
     assert reaction_s(job, "h0") < REACTION_S
     starts = job.noted("start")
     for attempt in ("0", "1"):
@@ -78,7 +78,7 @@ def test_all_stop(new_lab: Callable[[int], Lab], tmp_path: Path, static: bool) -
         ended = job.end(seconds=15)
         after = [one.end["at"] - failed for one in job.launched.values() if one.end]
         print(f"\nfailure on h1 -> exits {', '.join(f'{s:.3f}' for s in after)} s")
-    assert [one.code for one in ended] == [1, 1, 1]
+    assert [one.code for one in ended] == [1, 1, 1], job.told()
     assert all(reaction_s(job, host) < REACTION_S for host in ("h0", "h2"))
     assert len(job.noted("start")) == 3
 
@@ -94,6 +94,6 @@ def test_staggered_ends(lab: Lab, tmp_path: Path, first: str) -> None:
     with Nodes(lab, tmp_path / "job", text, nproc=2) as job:
         job.start()
         ended = job.end()
-    assert [one.code for one in ended] == [0, 0]
+    assert [one.code for one in ended] == [0, 0], job.told()
     assert not any("Traceback" in one.err for one in ended)
     assert len(job.noted("start")) == 4
