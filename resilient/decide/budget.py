@@ -17,6 +17,7 @@ _INFRASTRUCTURE = {
     FailureClass.WORKER_CRASH,
     FailureClass.HOST_OOM,
     FailureClass.PEER_GONE,
+    FailureClass.NODE_LOST,
 }
 
 
@@ -33,6 +34,7 @@ def budget_of(diagnosis: Diagnosis) -> Budget:
         FailureClass.RENDEZVOUS,
         FailureClass.WARM_START,
         FailureClass.PREEMPTED,
+        FailureClass.MEMBERSHIP,
     ):
         return Budget.UNCHARGED
     # A rank that returned early did what the program told it to.
@@ -126,9 +128,19 @@ def warm_start(history: Sequence[PastAttempt]) -> Verdict:
     )
 
 
+def membership() -> Verdict:
+    """Without a bound: each one is somebody's wish, and none is a failure."""
+    return Verdict(
+        allowed=True,
+        reason="no failure of the program: charged to nothing, and no sign of a lack of progress",
+    )
+
+
 def _in_a_row(history: Sequence[PastAttempt], class_: FailureClass) -> int:
     number = 0
     for past in reversed(history):
+        if past.diagnosis.class_ is FailureClass.MEMBERSHIP:  # says nothing about failures
+            continue
         if past.diagnosis.class_ is not class_:
             break
         number += 1

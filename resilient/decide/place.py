@@ -11,6 +11,8 @@ def place_of(evidence: AttemptEvidence, diagnosis: Diagnosis) -> str:
     named = [one for one in workers if one.rank == diagnosis.first_rank]
     own = sorted((e for e in evidence.ends if not e.ours), key=lambda e: (e.mono, e.rank))
     worker = next(iter(named or own), None)
+    if worker is None and evidence.nodes:  # all had to stop for a node: as far as any had come
+        worker = max(evidence.ends, key=lambda end: (end.step or 0, -end.rank), default=None)
     if worker is None:
         return Phase.START.value
     if worker.phase is Phase.TEARDOWN or not worker.step:

@@ -7,6 +7,8 @@
 5 an error that cannot go away by itself          stop 78
 6 memory ran out for the second time              stop 1
 7 the class's budget                              restart or stop 1
+
+A restart becomes a stop with 75 when the platform takes a node back: it would not come to much.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +19,7 @@ from resilient.decide.progress import absolute_step, did_something
 from resilient.decide.repeat import hopeless, repeated
 from resilient.model.decision import Action, Allowance, Budget, Decision, PastAttempt
 from resilient.model.diagnosis import Diagnosis, FailureClass, Kind
-from resilient.model.evidence import AttemptEvidence
+from resilient.model.evidence import AttemptEvidence, NodeTroubleKind
 
 FAILED, REQUEUE, DETERMINISTIC, RECYCLE = 1, 75, 78, 70  # exit codes
 _OURS_PERHAPS = {FailureClass.USER_ERROR, FailureClass.WORKER_CRASH}
@@ -32,7 +34,11 @@ def decide(
 ) -> Decision:
     """What to do about a diagnosed failure. Pure and total."""
     case = (diagnosis, evidence, history, allowance)
-    return next(found for rule in _RULES if (found := rule(*case)) is not None)
+    decision = next(found for rule in _RULES if (found := rule(*case)) is not None)
+    hosts = [n.host for n in evidence.nodes if n.kind is NodeTroubleKind.PREEMPTED]
+    if decision.action is Action.RESTART and hosts:
+        return _stop(diagnosis, f"the platform takes {hosts[0]} back; requeue the job", REQUEUE)
+    return decision
 
 
 def as_past(evidence: AttemptEvidence, diagnosis: Diagnosis, budget: Budget) -> PastAttempt:
@@ -128,6 +134,8 @@ def _by_budget(
         verdict = budgets.rendezvous(history, allowance)
     elif d.class_ is FailureClass.WARM_START:
         verdict = budgets.warm_start(history)
+    elif d.class_ is FailureClass.MEMBERSHIP:
+        verdict = budgets.membership()
     elif budget is Budget.INFRASTRUCTURE:
         verdict = budgets.infrastructure(e, as_past(e, d, budget), history, allowance)
     else:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from resilient.diagnose.exit_status import words
+from resilient.diagnose.parts import oom_kills
 from resilient.diagnose.wording import named
 from resilient.model.decision import PastAttempt
 from resilient.model.diagnosis import EvidenceLine, FailureClass
@@ -19,7 +20,10 @@ def of_worker(
         lines.append(EvidenceLine(source="proc", text=text, at=evidence.noticed_at))
     elif worker is not None:
         lines += of_end(worker)
-    text = f"oom_kill counter of the memory group: +{evidence.oom_kills}"
+    kills, on = evidence.oom_kills, ""
+    if evidence.parts and worker is not None:
+        kills, on = oom_kills(evidence, worker.rank), f" on {worker.host}"
+    text = f"oom_kill counter of the memory group{on}: +{kills}"
     return (*lines, EvidenceLine(source="cgroup", text=text))
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from resilient.diagnose.parts import oom_kills
 from resilient.diagnose.wording import times
 from resilient.model.diagnosis import FailureClass, Kind
 from resilient.model.evidence import AttemptEvidence, Phase, WorkerEnd
@@ -16,6 +17,7 @@ class Finding:
     sentence: str
     fingerprint: str
     kind: Kind = Kind.OTHER
+    host: str = ""  # where no worker can be named
 
 
 def before_first_step(end: WorkerEnd) -> bool:
@@ -23,9 +25,9 @@ def before_first_step(end: WorkerEnd) -> bool:
     return end.phase in (Phase.START, Phase.LOAD) and not end.step
 
 
-def oom_words(evidence: AttemptEvidence) -> str:
-    """The numbers of the kernel's out-of-memory killer."""
+def oom_words(evidence: AttemptEvidence, rank: int) -> str:
+    """The numbers of the kernel's out-of-memory killer on the rank's node."""
     return (
-        "the kernel's out-of-memory killer struck "
-        f"{times(evidence.oom_kills)} in this job's memory group during attempt {evidence.attempt}"
+        f"the kernel's out-of-memory killer struck {times(oom_kills(evidence, rank))} in this "
+        f"job's memory group during attempt {evidence.attempt}"
     )

@@ -10,6 +10,7 @@ from resilient.diagnose.exit_status import CRASHES, signal_name, signal_of, word
 from resilient.diagnose.finding import Finding, before_first_step, oom_words
 from resilient.diagnose.fingerprint import fingerprint
 from resilient.diagnose.helper_process import of_helper
+from resilient.diagnose.parts import oom_kills
 from resilient.diagnose.traceback_text import USAGE
 from resilient.diagnose.voices import Voice, speaks_of_error
 from resilient.diagnose.wording import (
@@ -78,11 +79,11 @@ def _of_signal(end: WorkerEnd, evidence: AttemptEvidence) -> Finding:
         sentence += f": {said}." if said else "."
         print_ = fingerprint(name, said)
         return Finding(FailureClass.WORKER_CRASH, 0.9, sentence, print_)
-    if number == signal.SIGKILL and evidence.oom_kills > 0:
+    if number == signal.SIGKILL and oom_kills(evidence, end.rank) > 0:
         return Finding(
             FailureClass.HOST_OOM,
             0.95,
-            f"{who(end)} {how}{at} because memory ran out: {oom_words(evidence)}.",
+            f"{who(end)} {how}{at} because memory ran out: {oom_words(evidence, end.rank)}.",
             "host_oom",
         )
     sentence = f"{who(end)} {how} from outside{at}"

@@ -5,6 +5,7 @@ import signal
 from resilient.diagnose import signatures
 from resilient.diagnose.exit_status import CRASHES, signal_name
 from resilient.diagnose.finding import Finding, oom_words
+from resilient.diagnose.parts import oom_kills
 from resilient.diagnose.wording import where
 from resilient.model.diagnosis import FailureClass
 from resilient.model.evidence import AttemptEvidence, ErrorText, WorkerEnd
@@ -15,7 +16,8 @@ def of_helper(end: WorkerEnd, error: ErrorText, evidence: AttemptEvidence) -> Fi
     text = "\n".join((*error.related, error.message))
     found = signatures.HELPER_KILLED.search(text)
     number = signatures.HELPER_SIGNALS.get(found[1].strip().lower(), 0) if found else 0
-    if not number and signatures.HELPER_LOST.search(text) and evidence.oom_kills > 0:
+    kills = oom_kills(evidence, end.rank)
+    if not number and signatures.HELPER_LOST.search(text) and kills > 0:
         number = signal.SIGKILL
     if not number:
         return None
@@ -24,8 +26,10 @@ def of_helper(end: WorkerEnd, error: ErrorText, evidence: AttemptEvidence) -> Fi
     if number in CRASHES:
         sentence = f"{subject} crashed with {name} ({CRASHES[number]}){at}."
         return Finding(FailureClass.WORKER_CRASH, 0.85, sentence, f"helper:{name}")
-    if number == signal.SIGKILL and evidence.oom_kills > 0:
-        sentence = f"{subject} was killed{at} because memory ran out: {oom_words(evidence)}."
+    if number == signal.SIGKILL and kills > 0:
+        sentence = (
+            f"{subject} was killed{at} because memory ran out: {oom_words(evidence, end.rank)}."
+        )
         return Finding(FailureClass.HOST_OOM, 0.9, sentence, "host_oom")
     sentence = f"{subject} was killed by {name} from outside{at}."
     return Finding(FailureClass.WORKER_KILLED, 0.85, sentence, f"helper:{name}")

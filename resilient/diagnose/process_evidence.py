@@ -1,6 +1,7 @@
 """The first cause of an attempt's end, from how its processes ended, and from that alone.
 
     ends ─► without those that we caused, and without successes
+         ─► was a whole node the cause?  `nodes`
          ─► do any speak for themselves?  yes ─► earliest; within a second the better voice
                                           no  ─► `victims`
 
@@ -10,21 +11,20 @@ Pure and total: any evidence that can be recorded gets an answer, if only "undet
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from resilient.diagnose.evidence_lines import of_end as lines_of
-from resilient.diagnose.evidence_lines import of_worker, repeated
+from resilient.diagnose.answer import nothing_failed, with_node, with_worker
 from resilient.diagnose.finding import Finding
 from resilient.diagnose.findings import of_end, of_late_mismatch, of_stopped
-from resilient.diagnose.outcome import failed, warnings
+from resilient.diagnose.nodes import first_trouble
+from resilient.diagnose.outcome import failed
+from resilient.diagnose.parts import all_done, doubts
 from resilient.diagnose.victims import of_victims
 from resilient.diagnose.voices import Voice, voice
-from resilient.diagnose.wording import ranks
 from resilient.model.decision import PastAttempt
-from resilient.model.diagnosis import Diagnosis, EvidenceLine, FailureClass, Kind
-from resilient.model.evidence import AttemptEvidence, StoppedWorker, WorkerEnd
+from resilient.model.diagnosis import Diagnosis, Kind
+from resilient.model.evidence import AttemptEvidence, NodeTrouble, StoppedWorker, WorkerEnd
 from resilient.model.protocol import LATE_MISMATCH_EXIT
 
 WINDOW_S = 1.0  # deaths this close together are ordered by what they say
-_QUOTED_VICTIMS = 4
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,29 @@ def diagnose(
     failures = [end for end in own if failed(end, strict=strict)]
     causes = [_cause(end, evidence) for end in failures]
     causes += [_stop(worker, evidence) for worker in evidence.stopped]
+    if all_done(evidence):
+        return nothing_failed(evidence, own)
     first = _first(causes)
+    named = _node(first, evidence)
+    if named is not None:
+        return with_node(named, failures, evidence, history)
     if first is not None:
-        return _diagnosis(first.finding, first.worker, failures, evidence, history)
+        rivals = _rivals(first, causes, evidence)
+        return with_worker(
+            (first.finding, first.worker), failures, evidence, history, rivals=rivals
+        )
     if evidence.late_mismatch:
         late = _earliest(e for e in evidence.ends if e.exit_code == LATE_MISMATCH_EXIT)
-        return _diagnosis(of_late_mismatch(late), late, failures, evidence, history)
+        return with_worker((of_late_mismatch(late), late), failures, evidence, history)
     if failures:
         finished = [end for end in own if not failed(end, strict=strict)]
         finding, worker = of_victims(failures, finished, evidence)
-        return _diagnosis(finding, worker, failures, evidence, history)
-    return _nothing_failed(evidence, own)
+        unsure: tuple[int, ...] = ()
+        if worker is not None and finding.kind is Kind.RETURNED:  # it rests on the order
+            times = [(end.rank, end.mono) for end in failures[:1]]
+            unsure = doubts(evidence, worker.rank, worker.mono, times)
+        return with_worker((finding, worker), failures, evidence, history, rivals=unsure)
+    return nothing_failed(evidence, own)
 
 
 def _order(end: WorkerEnd) -> tuple[float, int]:
@@ -99,57 +111,20 @@ def _first(causes: Sequence[_Cause]) -> _Cause | None:
     return min(near, key=lambda cause: (cause.voice, cause.mono, cause.rank))
 
 
-def _diagnosis(
-    finding: Finding,
-    worker: WorkerEnd | StoppedWorker | None,
-    failures: Sequence[WorkerEnd],
-    evidence: AttemptEvidence,
-    history: Sequence[PastAttempt],
-) -> Diagnosis:
-    others = [end for end in failures if worker is None or end.rank != worker.rank]
-    alike = [end for end in others if worker is not None and _alike(end, finding)]
-    victims = [end for end in others if end not in alike]
-    sentence = finding.sentence
-    if alike:
-        also = ranks(end.rank for end in alike)
-        sentence = f"{sentence.rstrip('.')}; {also} failed in the same way."
-    return Diagnosis(
-        class_=finding.class_,
-        first_rank=worker.rank if worker is not None else None,
-        host=worker.host if worker is not None else evidence.host,
-        confidence=finding.confidence,
-        sentence=sentence,
-        fingerprint=finding.fingerprint,
-        kind=finding.kind,
-        victims=tuple(sorted(end.rank for end in victims)),
-        evidence=(
-            *of_worker(worker, evidence),
-            *(line for end in victims[:_QUOTED_VICTIMS] for line in lines_of(end)[-1:]),
-            *repeated(finding.class_, finding.fingerprint, history),
-        ),
+def _rivals(first: _Cause, causes: Sequence[_Cause], evidence: AttemptEvidence) -> tuple[int, ...]:
+    """Ranks on other nodes that failed otherwise and may have done so before the first one."""
+    others = (
+        (cause.rank, cause.mono)
+        for cause in causes
+        if (cause.voice.strong or cause.voice is first.voice)
+        and cause.rank != first.rank
+        and cause.finding.fingerprint != first.finding.fingerprint
     )
+    return doubts(evidence, first.rank, first.mono, others)
 
 
-def _alike(end: WorkerEnd, finding: Finding) -> bool:
-    return end.error is not None and end.error.fingerprint == finding.fingerprint
-
-
-def _nothing_failed(evidence: AttemptEvidence, own: Sequence[WorkerEnd]) -> Diagnosis:
-    if own:
-        sentence = f"No worker failed: {ranks(end.rank for end in own)} ended with success."
-    elif evidence.ends:
-        sentence = "No worker failed by itself; all that ended had been stopped by resilient-run."
-    else:
-        sentence = "No worker's end was seen."
-    lines = [line for end in own for line in lines_of(end)]
-    lines += [EvidenceLine(source="exit", text=text) for text in warnings(own)]
-    return Diagnosis(
-        class_=FailureClass.UNDETERMINED,
-        first_rank=None,
-        host=evidence.host,
-        confidence=0.9 if own and not evidence.still_running else 0.0,
-        sentence=sentence,
-        fingerprint="no_failure",
-        kind=Kind.NO_FAILURE if own and not evidence.still_running else Kind.OTHER,
-        evidence=tuple(lines),
-    )
+def _node(first: _Cause | None, evidence: AttemptEvidence) -> tuple[NodeTrouble, int | None] | None:
+    """A whole node as the cause, and the rank that may have failed before it."""
+    if first is None or not first.voice.strong:
+        return first_trouble(evidence, None)
+    return first_trouble(evidence, (first.rank, first.mono))

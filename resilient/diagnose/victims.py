@@ -4,10 +4,17 @@ from collections.abc import Sequence
 
 from resilient.diagnose import signatures
 from resilient.diagnose.finding import Finding, before_first_step
+from resilient.diagnose.parts import elsewhere, memory_host
 from resilient.diagnose.voices import Voice, voice
 from resilient.diagnose.wording import last_line, named, ranks, times, where, who
 from resilient.model.diagnosis import FailureClass, Kind
 from resilient.model.evidence import AttemptEvidence, WorkerEnd
+
+_LOOK = {
+    False: "Look at the logs of the other nodes, and at the kernel's log and the network between "
+    "them",
+    True: "Look at the kernel's logs of the nodes, and at the network between them",
+}
 
 
 def of_victims(
@@ -38,13 +45,16 @@ def _text(end: WorkerEnd) -> str:
 
 
 def _out_of_memory(ends: Sequence[WorkerEnd], evidence: AttemptEvidence) -> Finding:
+    host = memory_host(evidence, ends)
+    on = f" on {host}" if host else ""
     return Finding(
         FailureClass.HOST_OOM,
         0.6,
         f"The kernel's out-of-memory killer struck {times(evidence.oom_kills)} in this job's "
-        f"memory group during attempt {evidence.attempt}; which process it killed was not seen, "
-        f"but {ranks(end.rank for end in ends)} lost the connection to another one.",
+        f"memory group{on} during attempt {evidence.attempt}; which process it killed was not "
+        f"seen, but {ranks(end.rank for end in ends)} lost the connection to another one.",
         "host_oom",
+        host=host,
     )
 
 
@@ -88,7 +98,6 @@ def _peer_gone(ends: Sequence[WorkerEnd], evidence: AttemptEvidence) -> Finding:
         0.2,
         f"Only victims speak: {ranks(end.rank for end in ends)} lost the connection to another "
         f"rank{where(ends[0], evidence, ends[0].at)} ({_text(ends[0])}), and the first cause was "
-        f"not found here, on {evidence.host}. Look at the logs of the other nodes, and at the "
-        "kernel's log and the network between them at that time.",
+        f"not found {elsewhere(evidence)}. {_LOOK[len(evidence.parts) > 1]} at that time.",
         "peer_gone",
     )

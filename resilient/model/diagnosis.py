@@ -16,6 +16,8 @@ class FailureClass(Enum):
     HOST_OOM = "host_oom"
     RENDEZVOUS = "rendezvous"
     PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    MEMBERSHIP = "membership"  # nodes left or joined: no failure, and charged to nothing
     PEER_GONE = "peer_gone"
     WARM_START = "warm_start"  # ours: a standby was not equivalent; never charged to the program
     UNDETERMINED = "undetermined"
@@ -38,7 +40,7 @@ class Kind(Enum):
 class EvidenceLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line that the diagnosis rests on."""
 
-    source: str  # "exit", "error_file", "output", "cgroup", "proc", "history"
+    source: str  # "exit", "error_file", "output", "cgroup", "proc", "node", "history"
     text: str
     line: int | None = None
     at: float | None = None

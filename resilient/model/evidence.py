@@ -84,7 +84,21 @@ class NodeTrouble(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()  # global ranks in the attempt that ended; none for one that joins
     why: str = ""  # e.g. the signal by which it was told to stop
     at: float = 0.0  # seconds since the epoch, by the clock of the evidence
-    silent_s: float = 0.0  # for a lost one
+    silent_s: float = 0.0  # for a lost one; 0 where it was taken for lost and then reported
+    uncertainty_s: float = 0.0  # of `at`
+    alarmed: bool = False  # its alarm was the first of the attempt: all were stopped for it
+
+
+class NodePart(msgspec.Struct, frozen=True, kw_only=True):
+    """What must stay apart for each node when the evidence of a group is merged."""
+
+    node: str
+    host: str
+    first_rank: int  # global
+    nproc: int
+    uncertainty_s: float = 0.0  # of its clock against the clock of the evidence
+    oom_kills: int = 0  # on this node alone
+    done: bool = False  # all its workers succeeded
 
 
 class AttemptEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,3 +118,4 @@ class AttemptEvidence(msgspec.Struct, frozen=True, kw_only=True):
     warm: tuple[int, ...] = ()  # global ranks that came from a standby
     unkillable: tuple[int, ...] = ()  # pids that survived SIGKILL (state D)
     nodes: tuple[NodeTrouble, ...] = ()  # of a group of several: nodes that leave, join, are lost
+    parts: tuple[NodePart, ...] = ()  # of a group of several: all its nodes, by group rank

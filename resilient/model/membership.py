@@ -49,6 +49,7 @@ class Trouble(Enum):
     LEAVING = "leaving"  # it was told to stop
     PREEMPTED = "preempted"  # the platform announced that it takes the node back
     JOINING = "joining"  # a node waits to be taken in
+    DONE = "done"  # no trouble: all workers of all nodes have succeeded
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     node: str  # who says it
     trouble: Trouble
     about: str = ""  # the node that is lost or joins, where it is not the speaker
+    count: int = -1  # its last beat that the speaker heard
+    silent_s: float = 0.0  # for how long that was the last one
     at: float = 0.0  # seconds since the epoch on the speaker's clock
 
 
@@ -126,6 +129,7 @@ class GroupCase(msgspec.Struct, frozen=True, kw_only=True):
     reports: tuple[NodeReport, ...]  # by group rank
     lost: tuple[LostNode, ...] = ()
     joining: tuple[NodeCard, ...] = ()
+    alarm: Alarm | None = None  # the attempt's first one; None where it is not known
     waited_s: float = 0.0  # since the proposer could have decided, for more nodes
     limits: NodeLimits
 
