@@ -4,6 +4,7 @@ Both may be stuck for ever on a hung disk: only the scribe's disk thread calls t
 """
 
 import os
+import secrets
 from pathlib import Path
 
 
@@ -43,7 +44,7 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises OSError; the old file is then untouched.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{os.getpid()}")
+    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(fd, "wb", buffering=0) as file:

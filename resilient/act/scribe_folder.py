@@ -7,6 +7,7 @@ candidate is tried after `deadline_s`.
 import contextlib
 import json
 import os
+import secrets
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,7 +79,7 @@ class _Attempt:
         self._make(run / "nodes")
         folder = Folder(run, run / "nodes" / node)
         self._make(folder.node)
-        probe = folder.node / f".probe-{os.getpid()}"
+        probe = folder.node / f".probe-{secrets.token_hex(4)}"
         try:
             probe.write_bytes(_PROBE)
         finally:
@@ -128,7 +129,7 @@ def _refuse_strangers(path: Path) -> None:
 def _link_latest(run: Path) -> None:
     """Points `latest`, beside `run`, at it; leaves anything that is not a link alone."""
     link = run.with_name("latest")
-    new = run.with_name(f".latest-{os.getpid()}")
+    new = run.with_name(f".latest-{secrets.token_hex(4)}")
     try:
         if link.is_symlink() or not link.exists():
             new.unlink(missing_ok=True)
