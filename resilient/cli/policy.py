@@ -57,13 +57,17 @@ def markdown() -> str:
 
 
 def _put(page: Page, knob: Knob, policy: Policy, origin: str) -> None:
-    value = mask(show(getattr(policy, knob.field)))
+    value = _shown(knob, show(getattr(policy, knob.field)))
     unit = f" {knob.unit}" if knob.unit and value else ""
     page.line(
         f"{knob.variable} = {value or '(not set)'}{unit}   {_origin(origin)}",
         "bold" if origin == ENVIRONMENT else "",
     )
     page.line(knob.description, "dim", prefix="    ")
+
+
+def _shown(knob: Knob, value: str) -> str:
+    return "*****" if knob.secret and value else mask(value)
 
 
 def _origin(origin: str) -> str:
@@ -74,7 +78,7 @@ def _record(knob: Knob, policy: Policy, origin: str) -> dict[str, Any]:
     value = getattr(policy, knob.field)
     return {
         "variable": knob.variable,
-        "value": mask(value) if isinstance(value, str) else value,
+        "value": _shown(knob, value) if isinstance(value, str) else value,
         "origin": origin,
         "default": knob.default,
         "type": knob.type.__name__,

@@ -14,9 +14,9 @@ _SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(
 _WEEK_S = 7 * 86400
 
 
-def seconds(description: str) -> Meta:
-    """A duration, from nothing to a week."""
-    return Meta(description=description, ge=0, le=_WEEK_S, extra={"unit": "s"})
+def seconds(description: str, *, low: float = 0) -> Meta:
+    """A duration, up to a week."""
+    return Meta(description=description, ge=low, le=_WEEK_S, extra={"unit": "s"})
 
 
 def mebibytes(description: str, *, low: int) -> Meta:
@@ -27,6 +27,11 @@ def mebibytes(description: str, *, low: int) -> Meta:
 def count(description: str) -> Meta:
     """A number of times."""
     return Meta(description=description, ge=0, le=10_000)
+
+
+def secret(description: str) -> Meta:
+    """A text that is shown nowhere."""
+    return Meta(description=description, extra={"secret": True})
 
 
 def plain(description: str) -> Meta:
@@ -46,6 +51,7 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     low: float | None
     high: float | None
+    secret: bool = False
 
     @property
     def allowed(self) -> str:
@@ -55,10 +61,10 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
         if self.type is bool:
             return "1 or 0"
         if self.type is str:
-            return "a path"
+            return "a text" if self.secret else "a path"
         noun = "a whole number" if self.type is int else "a number"
         unit = {"s": " of seconds", "MiB": " of MiB"}.get(self.unit, "")
-        return f"{noun}{unit} from {self.low:.0f} to {self.high:.0f}"
+        return f"{noun}{unit} from {self.low:g} to {self.high:.0f}"
 
     def read(self, text: str) -> Any:
         """The value that `text` stands for; raises ValueError with what would be allowed."""

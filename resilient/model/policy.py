@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from resilient.model.errors import Misuse
-from resilient.model.knob import Knob, count, mebibytes, plain, seconds, show
+from resilient.model.knob import Knob, count, mebibytes, plain, seconds, secret, show
 
 PREFIX = "RESILIENT_"
 RESERVED = frozenset({"RESILIENT_ATTEMPT", "RESILIENT_RUN_ID", "RESILIENT_HOOK"})  # set by us
@@ -93,6 +93,49 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             "the program did not cause. 0: never."
         ),
     ] = 2
+    node_timeout_s: Annotated[
+        float,
+        seconds(
+            "A node whose heartbeat does not change for this long is lost. A node that cannot "
+            "reach the others stops its own workers before that.",
+            low=1.5,
+        ),
+    ] = 3.0
+    on_node_loss: Annotated[
+        Literal["shrink", "wait", "stop"],
+        plain(
+            "After the loss of a node: go on with the rest where --nnodes allows it and wait for "
+            "another node where not (shrink), wait for another node first (wait), or stop (stop)."
+        ),
+    ] = "shrink"
+    node_wait_s: Annotated[
+        float | None,
+        seconds(
+            "Time that too few nodes wait for another one. Not set: the join_timeout of "
+            "--rdzv-conf (600)."
+        ),
+    ] = None
+    join_delay_s: Annotated[
+        float,
+        seconds(
+            "Time that a node which wants to join waits for a restart that happens anyway; then "
+            "the others restart for it. Where no optimizer step would be lost it is at once."
+        ),
+    ] = 30.0
+    run_key: Annotated[
+        str,
+        secret(
+            "Secret by which the nodes of a run know each other's messages; the same on all "
+            "nodes. Not set: made from the rendezvous id, which keeps accidents out, not people."
+        ),
+    ] = ""
+    preemption_signal: Annotated[
+        Literal["off", "SIGUSR1", "SIGUSR2"],
+        plain(
+            "Signal by which the platform announces that it takes a node back: all nodes stop, "
+            "and exit with 75 (requeue). Workers that catch it get it, and the stop grace to save."
+        ),
+    ] = "off"
     log_head_mib: Annotated[int, mebibytes("Start of each rank's output that is kept.", low=1)] = 4
     log_tail_mib: Annotated[int, mebibytes("End of each rank's output that is kept.", low=4)] = 60
     standby_memory_mib: Annotated[
@@ -129,6 +172,7 @@ def knobs() -> tuple[Knob, ...]:
                 description=meta.description,
                 low=meta.ge,
                 high=meta.le,
+                secret=bool((meta.extra or {}).get("secret")),
             )
         )
     return tuple(made)

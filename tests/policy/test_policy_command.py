@@ -56,3 +56,10 @@ def test_mistakes_are_misuse_in_both_forms() -> None:
 def test_markdown_needs_no_right_environment() -> None:
     done = resilient("policy", "--markdown", RESILIENT_STOPPED_S="soon")
     assert (done.returncode, done.stdout) == (0, markdown())
+
+
+def test_a_secret_is_shown_nowhere() -> None:
+    for arguments in (["policy"], ["policy", "--json"]):
+        done = resilient(*arguments, RESILIENT_RUN_KEY="open sesame")
+        assert "sesame" not in done.stdout + done.stderr
+        assert "*****" in done.stdout
