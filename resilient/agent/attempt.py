@@ -3,7 +3,10 @@
     start ──► watch ──┬─ every worker succeeded ───────────► SUCCEEDED
                       ├─ a worker failed, or was stopped ──► FAILED
                       ├─ a signal came from outside ───────► SIGNAL
-                      └─ a node wants to join ─────────────► MEMBERS
+                      ├─ a node wants to join ─────────────► MEMBERS  (torch's rendezvous)
+                      ├─ another node says it is over ─────► PEERS    (ours, see `nodes`)
+                      ├─ our lease ran out ────────────────► FENCED
+                      └─ the platform takes a node back ───► PREEMPTED, once the workers had time
 
 Deaths come by pidfd. A failure that only repeats what a peer did ("connection closed") waits
 `fault_grace_s` for the peer's own death, so that the report names the first one.
@@ -13,6 +16,7 @@ import select
 import time
 from collections.abc import Callable
 from enum import Enum
+from typing import Protocol
 
 from resilient.agent.endings import Endings
 from resilient.agent.failopen import failing_open
@@ -33,13 +37,28 @@ class Outcome(Enum):
     FAILED = "failed"
     SIGNAL = "signal"
     MEMBERS = "members"
+    PEERS = "peers"
+    FENCED = "fenced"
+    PREEMPTED = "preempted"
+
+
+class Others(Protocol):
+    """The other nodes of the run, where there are any."""
+
+    def fileno(self) -> int:
+        """Readable when they should be asked."""
+
+    def outcome(self, attempt: "Attempt", now: float) -> Outcome | None:
+        """What the others make of the attempt."""
 
 
 class Attempt:
     """The workers of one attempt on this node and what was seen of them."""
 
-    def __init__(self, session: Session, agent: SeamAgent, number: int) -> None:
-        self.session, self.agent, self.number = session, agent, number
+    def __init__(
+        self, session: Session, agent: SeamAgent, number: int, others: Others | None = None
+    ) -> None:
+        self.session, self.agent, self.number, self._others = session, agent, number, others
         self.workers: dict[int, WorkerProcess] = {}  # by local rank
         self.oom = OomCounter()
         self.endings = Endings(session, agent, number)
@@ -50,7 +69,9 @@ class Attempt:
         self._stopped_since: dict[int, float] = {}
         self._next_members = self.started
         self._settle_until: float | None = None
-        self._tick_s = TICK_S if agent.fixed_membership else agent.group.spec.monitor_interval
+        self.preempted_until: float | None = None  # when the workers have had their time to save
+        told = agent.fixed_membership or others is not None
+        self._tick_s = TICK_S if told else agent.group.spec.monitor_interval
 
     @property
     def running(self) -> list[WorkerProcess]:
@@ -85,6 +106,8 @@ class Attempt:
     def _poller(self) -> select.poll:
         poller = select.poll()
         poller.register(self.session.signals.fileno(), select.POLLIN)
+        if self._others is not None:
+            poller.register(self._others.fileno(), select.POLLIN)
         for worker in self.running:
             poller.register(worker.pidfd, select.POLLIN)
             if worker.channel is not None and worker.channel.open:
@@ -120,14 +143,22 @@ class Attempt:
                 self.session.recorder.event(f"worker.{kind}", rank=worker.rank, **message)
 
     def _outcome(self, now: float) -> Outcome | None:
+        if self.preempted_until is not None:
+            over = now >= self.preempted_until or not self.running
+            return Outcome.PREEMPTED if over else None
         failed = self.endings.failures()
         if failed:
-            return Outcome.FAILED if self._settled(failed, now) else None
+            return Outcome.FAILED if self._settled(failed, now) else self._elsewhere(now)
         if self.workers and not self.running:
             return Outcome.SUCCEEDED
-        if self._watch_stopped(now):
-            return Outcome.FAILED
-        return Outcome.MEMBERS if self._members(now) else None
+        return Outcome.FAILED if self._watch_stopped(now) else self._elsewhere(now)
+
+    def _elsewhere(self, now: float) -> Outcome | None:
+        """What other nodes make of it, and nodes that want to join."""
+        if self._others is not None:
+            return self._others.outcome(self, now)
+        waiting = not self.endings.failures() and self._members(now)
+        return Outcome.MEMBERS if waiting else None
 
     def _settled(self, failed: list[WorkerEnd], now: float) -> bool:
         """Whether the first cause is among the ends so far, or waiting for it is over."""

@@ -7,12 +7,13 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
 
-from resilient.agent.driver import drive
+from resilient.agent.drive import drive
 from resilient.agent.fitness import unfit
 from resilient.agent.launch import Outcome, as_subreaper, is_python, session_for
 from resilient.agent.rebind import rebound
 from resilient.agent.recorder import say
 from resilient.agent.torch_seam import launch, record, torch_run
+from resilient.model.errors import ResilientError
 from resilient.model.policy import Policy, parse
 from resilient.sense.ports import holder_of
 
@@ -65,16 +66,28 @@ def agent_main(argv: list[str], policy: Policy, private_dir: str | None) -> int:
     words = [sys.argv[0], *argv]
     log_dir = str(Path(private_dir) / "logs") if private_dir else None
     outcome = Outcome()
+    code = _run_to_the_end(args, policy, words, log_dir, outcome)
+    outcome.show()
+    if outcome.threads_stuck:
+        sys.stdout.flush()
+        os._exit(code)
+    return code
+
+
+def _run_to_the_end(
+    args: Namespace, policy: Policy, words: list[str], log_dir: str | None, outcome: Outcome
+) -> int:
     try:
         record(run)(args, policy, words, outcome=outcome, log_dir=log_dir)
     except (SystemExit, KeyboardInterrupt):
         raise
+    except ResilientError as error:  # says what happened and what to do; a traceback adds nothing
+        say(str(error))
+        return outcome.exit_code or 1
     except BaseException as error:
         sys.excepthook(*sys.exc_info())
         _explain_port(str(error))
-        outcome.show()
         return outcome.exit_code or 1
-    outcome.show()
     return 0
 
 

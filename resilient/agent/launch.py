@@ -21,7 +21,7 @@ import torch
 from resilient import __version__
 from resilient.act.prctl import get_subreaper, set_subreaper
 from resilient.act.scribe_client import Scribe
-from resilient.agent.driver import drive
+from resilient.agent.drive import drive
 from resilient.agent.failopen import failing_open
 from resilient.agent.fitness import unfit
 from resilient.agent.recorder import say
@@ -42,6 +42,7 @@ class Outcome:
     exit_code: int = 0
     report: str = ""
     run_dir: str | None = None
+    threads_stuck: bool = False  # in C++: the process has to be left without Python's ending
 
     def show(self) -> None:
         """Print the report on stderr, and where it lies."""
@@ -132,6 +133,7 @@ def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:
         )
     if outcome is not None:
         outcome.exit_code = session.exit_code or 0
+        outcome.threads_stuck = session.threads_stuck
         outcome.run_dir = scribe.run_dir if scribe is not None else None
         with failing_open(recorder, "writing the report"):
             outcome.report = render(

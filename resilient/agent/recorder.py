@@ -50,7 +50,20 @@ class Recorder:
         self.run = run
         self.incidents: dict[int, Incident] = {}
         self.attempt = 0
+        self._folder = ""  # of run.json and the incidents, below the run directory
         self.bugs: Counter[str] = Counter()  # errors of our own, by what we were doing
+
+    def write_for(self, node: str | None) -> None:
+        """Write run.json and the incidents for the whole run (None), or below one node's folder.
+
+        Nodes may share the run directory, and only the first of the group writes for the run.
+        """
+        folder = "" if node is None else f"nodes/{node}/"
+        if folder != self._folder:
+            self._folder = folder
+            self.update_run()
+            for incident in self.incidents.values():
+                self.incident(incident)
 
     def event(self, kind: str, rank: int | None = None, **data: Any) -> None:
         """Append to events.jsonl. `data` holds plain JSON values."""
@@ -72,13 +85,13 @@ class Recorder:
     def incident(self, incident: Incident) -> None:
         """Write incidents/NNNN/incident.json anew, and keep it for the report."""
         self.incidents[incident.number] = incident
-        self._write(f"incidents/{incident.number:04d}/incident.json", incident)
+        self._write(f"{self._folder}incidents/{incident.number:04d}/incident.json", incident)
 
     def update_run(self, **changes: Any) -> None:
         """Change the run record and write run.json anew."""
         self.run = msgspec.structs.replace(self.run, **changes)
         if self.run.run_id:
-            self._write("run.json", self.run)
+            self._write(f"{self._folder}run.json", self.run)
 
     def file(self, relative: str, data: bytes) -> None:
         """Write another file under the run directory."""

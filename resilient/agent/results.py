@@ -16,6 +16,12 @@ def succeeded_result(attempt: Attempt) -> RunResult:
     return RunResult(state=WorkerState.SUCCEEDED, return_values=values)
 
 
+def nothing_done(agent: SeamAgent) -> RunResult:
+    """Success of a node that was never needed; torch wants a value for each rank it knows."""
+    values = {worker.global_rank: None for worker in agent.group.workers}
+    return RunResult(state=WorkerState.SUCCEEDED, return_values=values)
+
+
 def failed_result(agent: SeamAgent, attempt: Attempt, diagnosis: Diagnosis) -> RunResult:
     """The failures, first cause first and without processes that we killed ourselves.
 

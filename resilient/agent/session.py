@@ -30,6 +30,7 @@ class Session:
     library: bool = False  # called from a user's program: its other children are not ours
     run_id: str = ""
     writers_left: bool = False  # a process that may still write could not be ended
+    threads_stuck: bool = False  # in C++; the interpreter could not end while they are
     exit_code: int | None = None  # set by a decision that differs from torchrun's 0 or 1
     off: list[str] = field(default_factory=list)
 

@@ -10,11 +10,12 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 from resilient.agent.torch_seam import SignalException
+from resilient.agent.user_signals import UserSignals
 
 ECHO_S = 0.5  # the same signal within this time is the same wish, delivered twice
 
@@ -30,6 +31,7 @@ class Signals:
         self.first: int | None = None  # number of the first signal
         self._first_mono = 0.0
         self._again = False
+        self.user = UserSignals(self._wake)
 
     def install(self, names: Sequence[str]) -> list[str]:
         """Install the handlers; returns what could not be handled and why."""
@@ -50,6 +52,7 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
         self._before.clear()
+        self.user.remove()
         os.close(self._read)
         os.close(self._write)
 
@@ -59,9 +62,13 @@ class Signals:
             self.first, self._first_mono = number, now
         elif number != self.first or now - self._first_mono > ECHO_S:
             self._again = True
-        os.write(self._write, b"s")
+        self._wake()
         if self._interruptible:
             raise self.exception()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # full: it is readable already
+            os.write(self._write, b"s")
 
     def exception(self) -> SignalException:
         """The exception by which torch's agent leaves after a signal."""
@@ -90,8 +97,6 @@ class Signals:
 
     def clear(self) -> None:
         """Forget the wake-ups, not the signal."""
-        try:
+        with suppress(BlockingIOError):
             while os.read(self._read, 64):
                 pass
-        except BlockingIOError:
-            pass

@@ -32,7 +32,7 @@ class Spawner:
         assert attempt is not None
         rank = int(env.get("RANK", local_rank))
         env = {
-            **env,
+            **{name: value for name, value in env.items() if name != "RESILIENT_RUN_KEY"},
             "RESILIENT_ATTEMPT": str(attempt.number),
             "RESILIENT_RUN_ID": self._session.run_id,
         }

@@ -18,7 +18,12 @@ from typing import Any
 
 import torch.distributed.launcher.api as launcher_api
 import torch.distributed.run as torch_run
-from torch.distributed.elastic.agent.server.api import RunResult, WorkerGroup, WorkerState
+from torch.distributed.elastic.agent.server.api import (
+    RunResult,
+    Worker,
+    WorkerGroup,
+    WorkerState,
+)
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from torch.distributed.elastic.multiprocessing import PContext
 from torch.distributed.elastic.multiprocessing import start_processes as torch_start_processes
@@ -30,6 +35,7 @@ from torch.distributed.elastic.multiprocessing.errors import (
 )
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 
+from resilient.agent.decided_rendezvous import Met, decided, interrupted, node_limits
 from resilient.agent.fresh_store import fresh_store
 from resilient.agent.rebind import rebound
 from resilient.agent.torch_context import Spawn, WorkerContext
@@ -49,6 +55,8 @@ __all__ = [
     "unknown_torch",
 ]
 
+Ranked = Callable[[], list[Worker]]
+
 
 class SeamAgent(LocalElasticAgent):
     """torch's agent, driven by a function of ours instead of its own polling loop."""
@@ -60,6 +68,7 @@ class SeamAgent(LocalElasticAgent):
         self.spawn: Spawn | None = None  # set by the driver; None starts workers as torch does
         self.stop_workers: Callable[[int, float], None] = lambda signum, grace: None
         self.on_rendezvous: Callable[[], None] = lambda: None
+        self._ranked: Ranked | None = None
         # Goes around what the job can do without; an error of ours ends there.
         self.careful: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
 
@@ -104,14 +113,46 @@ class SeamAgent(LocalElasticAgent):
         """torchrun's --shutdown-timeout in seconds."""
         return float(getattr(self, "_shutdown_timeout", 30))
 
-    def begin(self, attempt: int) -> None:
-        """Rendezvous and start the workers of an attempt.
+    def begin_as_decided(self, attempt: int, meet: Callable[[], Met], workers: Ranked) -> None:
+        """Start the workers of an attempt whose members are known.
 
-        Every attempt after the first meets over a store server of its own, so that no address
-        of a dead process can be read. Raises what the rendezvous raises.
+        `meet` gives this node's place, `workers` its workers with their ranks. Raises what they
+        raise.
         """
         self._remaining_restarts = self.group.spec.max_restarts - attempt
         self.group.state = WorkerState.INIT
+        self._store = None
+        self.group.store = None
+        self._ranked = workers
+        try:
+            with decided(self.group.spec.rdzv_handler, meet):
+                self._initialize_workers(self.group)
+        finally:
+            self._ranked = None
+
+    def _assign_worker_ranks(
+        self, store: Any, group_rank: int, group_world_size: int, spec: Any
+    ) -> list[Worker]:
+        if self._ranked is not None:
+            return self._ranked()
+        ranked: list[Worker] = super()._assign_worker_ranks(
+            store, group_rank, group_world_size, spec
+        )
+        return ranked
+
+    def begin(self, attempt: int, look: Callable[[], None] | None = None) -> None:
+        """Rendezvous and start the workers of an attempt.
+
+        Every attempt after the first meets over a store server of its own, so that no address
+        of a dead process can be read. `look` is called while the rendezvous waits, and may raise.
+        Raises what the rendezvous raises.
+        """
+        self._remaining_restarts = self.group.spec.max_restarts - attempt
+        self.group.state = WorkerState.INIT
+        if look is not None:
+            with interrupted(self.group.spec.rdzv_handler, look):
+                self._initialize_workers(self.group)
+            return
         if attempt:
             self._store = None
             self.group.store = None
@@ -150,6 +191,11 @@ class SeamAgent(LocalElasticAgent):
         """One step of torch's own monitoring: polls, and on a failure stops the group."""
         result: RunResult = self._monitor_workers(self.group)
         return result
+
+    @property
+    def most_nodes(self) -> int:
+        """The upper bound of --nnodes."""
+        return node_limits(self.group.spec.rdzv_handler)[1]
 
     @property
     def fixed_membership(self) -> bool:

@@ -17,10 +17,13 @@ from resilient.model.decision import DecisionRecord
 from resilient.model.errors import Misuse
 from resilient.model.event import Event
 from resilient.model.incident import Incident
+from resilient.model.membership import GroupRecord
 from resilient.model.run import Run
 
 SCHEMA = 1  # the newest that this version reads
-_T = TypeVar("_T", Run, Incident, DecisionRecord, Event)
+_T = TypeVar("_T", Run, Incident, DecisionRecord, GroupRecord, Event)
+# A decision of one node is read as one of a group that has no case.
+_NAMES: dict[type, str] = {GroupRecord: DecisionRecord.__name__}
 _BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -43,9 +46,9 @@ class RunFolder:
     notes: list[str] = field(default_factory=list)
 
     @cached_property
-    def decisions(self) -> tuple[Line[DecisionRecord], ...]:
+    def decisions(self) -> tuple[Line[GroupRecord], ...]:
         """All nodes' decisions in order of time. Raises Misuse where a file is damaged."""
-        return self._records("decisions.jsonl", DecisionRecord)
+        return self._records("decisions.jsonl", GroupRecord)
 
     @cached_property
     def events(self) -> tuple[Line[Event], ...]:
@@ -69,7 +72,7 @@ def _when(line: Line[Any]) -> float:
 def find(path: Path) -> Path:
     """The run directory that `path` means: itself, or the latest one in it. Raises Misuse."""
     for candidate in (path, path / "latest"):
-        if (candidate / "run.json").is_file():
+        if _heads(candidate):
             return candidate.resolve()
     if path.is_dir():
         raise Misuse(
@@ -93,9 +96,19 @@ def load(run_dir: Path) -> RunFolder:
         path = find(run_dir)
     except OSError as error:  # e.g. a directory above it that we may not enter
         raise _unreadable(run_dir, error) from None
-    run = _document(path / "run.json", Run)
-    incidents = [_document(file, Incident) for file in path.glob("incidents/*/incident.json")]
+    head = _heads(path)[0]
+    run = _document(head / "run.json", Run)
+    incidents = [_document(file, Incident) for file in head.glob("incidents/*/incident.json")]
     return RunFolder(path, run, tuple(sorted(incidents, key=lambda one: one.number)))
+
+
+def _heads(path: Path) -> list[Path]:
+    """Folders that hold a run.json: the run's own, else one of a node that is not the first.
+
+    Where nodes do not share a file system, each has the run directory with its own part only.
+    """
+    own = [path] if (path / "run.json").is_file() else []
+    return own or sorted(file.parent for file in path.glob("nodes/*/run.json"))
 
 
 def _document(file: Path, type_: type[_T]) -> _T:
@@ -148,7 +161,8 @@ def _decode(data: bytes, type_: type[_T], where: str) -> _T:
     except _BROKEN as error:
         schema = _schema(data)
         if schema <= SCHEMA:
-            raise ValueError(f"this is no {type_.__name__} record ({error})") from None
+            name = _NAMES.get(type_, type_.__name__)
+            raise ValueError(f"this is no {name} record ({error})") from None
     if schema > SCHEMA:
         raise Misuse(
             f"{where}: written by a newer resilient-run (schema {schema}, this one reads "

@@ -1,0 +1,120 @@
+"""The store that the agents of a run share, as the control plane needs it: nothing here waits for
+a key that may never come.
+
+Over any store of torch that has compare_set (TCPStore, FileStore); over others (etcd's), creation
+is decided by a counter instead.
+"""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Protocol
+
+from torch.distributed import Store, TCPStore  # type: ignore[attr-defined]
+
+from resilient.model.errors import Unavailable
+from resilient.sense.own_sockets import sockets_to
+
+PREFIX = "resilient"
+_NEVER = "\0"  # no message of ours is this
+TCP_USER_TIMEOUT = 18  # of <netinet/tcp.h>; the socket module names it only on some systems
+KEEP_IDLE_S = 5
+
+
+class StoreLost(Unavailable):
+    """The store's host does not answer any more."""
+
+
+class ControlStore(Protocol):
+    """What the control plane asks of a store. Every method raises StoreLost."""
+
+    def read(self, key: str) -> bytes | None:
+        """The value of a key now; None where there is none."""
+
+    def write(self, key: str, value: str) -> None:
+        """Set a key that only this agent writes."""
+
+    def replace(self, key: str, value: str, expected: bytes = b"") -> bytes:
+        """Set a key if it holds `expected` (empty: nothing). Returns what it holds afterwards."""
+
+    def count(self, key: str) -> int:
+        """Add one to a counter, and return what it is then."""
+
+    def until_set(self, key: str, timeout_s: float) -> bool:
+        """Block until a key is there; False where that took too long."""
+
+
+class TorchControlStore:
+    """A connection of its own to a store of torch; one thread at a time may use it."""
+
+    def __init__(self, store: Store, scope: str, silent_s: float) -> None:
+        """`silent_s`: how long an unanswered packet may be on its way to the store's host."""
+        self._prefix = f"{PREFIX}/{scope}/"
+        with _network():
+            self._store: Any = store.clone() if isinstance(store, TCPStore) else store  # type: ignore[attr-defined]
+        if isinstance(self._store, TCPStore):
+            notice_silence(self._store.host, self._store.port, silent_s)
+        self._compares = type(self._store).compare_set is not Store.compare_set
+
+    def read(self, key: str) -> bytes | None:
+        with _network():
+            if self._compares:
+                value: bytes = self._store.compare_set(self._prefix + key, _NEVER, _NEVER)
+                return None if value == _NEVER.encode() else value
+            return self._store.get(self._prefix + key) if self._has(key) else None
+
+    def write(self, key: str, value: str) -> None:
+        with _network():
+            self._store.set(self._prefix + key, value)
+
+    def replace(self, key: str, value: str, expected: bytes = b"") -> bytes:
+        with _network():
+            if self._compares:
+                now: bytes = self._store.compare_set(self._prefix + key, expected, value)
+                return now
+            turn = self._store.add(f"{self._prefix}{key}/turn", 1)
+            if (turn == 1 and not expected) or (expected and self.read(key) == expected):
+                self._store.set(self._prefix + key, value)
+            return self.read(key) or b""
+
+    def count(self, key: str) -> int:
+        with _network():
+            return int(self._store.add(self._prefix + key, 1))
+
+    def until_set(self, key: str, timeout_s: float) -> bool:
+        started = time.monotonic()
+        try:
+            self._store.wait([self._prefix + key], timedelta(seconds=timeout_s))
+        except (RuntimeError, LookupError) as error:
+            if time.monotonic() - started >= timeout_s:
+                return False
+            raise StoreLost(str(error).splitlines()[0][:200]) from error
+        return True
+
+    def _has(self, key: str) -> bool:
+        return bool(self._store.check([self._prefix + key]))
+
+
+@contextmanager
+def _network() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, LookupError, OSError) as error:
+        raise StoreLost(str(error).splitlines()[0][:200]) from error
+
+
+def notice_silence(host: str, port: int, seconds: float) -> None:
+    """Let this process's connections to a store end when its host falls silent.
+
+    A client of torch's TCPStore waits for ever then: its timeout is kept by the server.
+    """
+    with sockets_to(host, port) as connections:
+        for one in connections:
+            with suppress(OSError):  # already at its end
+                one.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, int(seconds * 1000))
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEP_IDLE_S)
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

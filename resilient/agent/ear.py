@@ -1,0 +1,84 @@
+"""Waits, on a thread of its own, for the alarm of an attempt and then for the decision on it.
+
+The store tells a waiting client as soon as a key is there, so an alarm reaches a thousand agents
+in milliseconds and costs nothing while there is none.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from resilient.agent.agreement import decision_key, opened
+from resilient.agent.control_store import ControlStore, StoreLost
+from resilient.agent.sealing import Refused, Seal
+from resilient.model.membership import Alarm
+
+ALARM_BYTES = 4 << 10
+FOREIGN_S = 0.25  # between two looks at a key under which somebody else's value lies
+WAIT_S = 3600.0  # of one wait; torch prints a warning when one ends without a result
+
+
+def alarm_key(attempt: int) -> str:
+    """Where the first word of trouble in an attempt lies."""
+    return f"attempt/{attempt}/alarm"
+
+
+def opened_alarm(seal: Seal, attempt: int, message: bytes | None) -> Alarm | None:
+    """The alarm in a message from its key; None where there is none, or a foreign value."""
+    if message is None:
+        return None
+    try:
+        return seal.open(alarm_key(attempt), message, Alarm, ALARM_BYTES)
+    except Refused:
+        return None
+
+
+class Ear:
+    """Listens in one attempt. `wake` is called on the thread when something was heard."""
+
+    def __init__(
+        self,
+        connect: Callable[[], ControlStore],
+        seal: Seal,
+        attempt: int,
+        *,
+        wake: Callable[[], None],
+    ) -> None:
+        self._connect, self._seal, self._attempt, self._wake = connect, seal, attempt, wake
+        self.alarmed, self.decided = threading.Event(), threading.Event()
+        self._closed = False
+
+    def listen(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._listen, name="resilient-ear", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop at the next sound. A thread that waits in the store is let go by an alarm."""
+        self._closed = True
+
+    def _listen(self) -> None:
+        with suppress(StoreLost):  # the beater says so
+            store = self._connect()
+            self._hear(store, alarm_key(self._attempt), self._is_alarm, self.alarmed)
+            self._hear(store, decision_key(self._attempt), self._is_decision, self.decided)
+
+    def _hear(
+        self,
+        store: ControlStore,
+        key: str,
+        is_ours: Callable[[bytes | None], bool],
+        event: threading.Event,
+    ) -> None:
+        while not self._closed:
+            if store.until_set(key, WAIT_S) and is_ours(store.read(key)):
+                event.set()
+                self._wake()
+                return
+            time.sleep(FOREIGN_S)
+
+    def _is_alarm(self, message: bytes | None) -> bool:
+        return opened_alarm(self._seal, self._attempt, message) is not None
+
+    def _is_decision(self, message: bytes | None) -> bool:
+        return opened(self._seal, self._attempt, message) is not None

@@ -1,0 +1,211 @@
+"""Heartbeats and the lease: two threads beside the agent's loop.
+
+    beater   writes our beat every period, and reads the beats of those whom we watch
+    warden   kills our workers in time when the beater could not renew the lease
+
+A beat is a counter, and is judged by the reader's clock alone: whoever does not change it for
+`limit_s` is lost. The lease is the other side of that: a node that could not write its beat has
+killed its workers before anybody may call it lost (`decide.lease`).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from resilient.agent.control_store import ControlStore, StoreLost
+from resilient.agent.sealing import Refused, Seal
+from resilient.decide.heartbeat import Pulse, heard, least_limit_s, period_s, silent_s
+from resilient.decide.lease import Lease
+
+BEAT_BYTES = 512
+LEAST_WAIT_S = 0.01
+FIRST_BEAT_S = 30.0  # until a node's first beat: its connection may have to wait for a name server
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The value of a node's own key."""
+
+    count: int
+
+
+def now_s() -> float:
+    """Seconds that also count while the machine sleeps, for leases."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def beat_key(node: str) -> str:
+    """Where a node's beat lies."""
+    return f"beat/{node}"
+
+
+class Heartbeats:
+    """Beats for one node. `wake` is called from a thread whenever something has changed."""
+
+    def __init__(
+        self,
+        connect: Callable[[], ControlStore],
+        seal: Seal,
+        me: str,
+        limit_s: float,
+        *,
+        wake: Callable[[], None],
+        kill: Callable[[], None],
+        abandon: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`kill`: our lease has run out. `abandon`: and nobody has heeded that for the limit."""
+        self._connect, self._seal, self._me, self._wake, self._kill = connect, seal, me, wake, kill
+        self._abandon, self._heeded = abandon, threading.Event()
+        self._given_s = self._limit_s = limit_s  # many nodes need a longer one than was given
+        self._lease = Lease(limit_s=limit_s)
+        self._period_s = period_s(2, limit_s)
+        self._pulses: dict[str, Pulse] = {}
+        self._store: ControlStore  # from `begin` on, the beater's own
+        self._count = 0
+        self._lock = threading.Lock()
+        self._closed, self._changed = threading.Event(), threading.Event()
+        self._renewed = now_s()
+        self.store_lost = ""  # why, once the store's host does not answer any more
+        self.fenced = False  # our lease ran out, and our workers were killed for it
+        self._ended = threading.Event()  # the beater has: its last beat was answered, or failed
+
+    def begin(self) -> None:
+        """Write the first beat, and go on on threads. Raises StoreLost.
+
+        No worker may be started before: the lease begins with this beat.
+        """
+        self._store = self._connect()
+        self._renewed = self._beat()
+        for run in (self._beat_on, self._guard):
+            threading.Thread(target=run, name=f"resilient-{run.__name__}", daemon=True).start()
+
+    def watch(self, nodes: Iterable[str], *, group: int) -> None:
+        """Listen to these nodes' beats from now on; `group` nodes share the store."""
+        limit_s = max(self._given_s, least_limit_s(group))
+        wanted, period = set(nodes), period_s(group, limit_s)
+        with self._lock:
+            if wanted == set(self._pulses) and period == self._period_s:
+                return
+            new = Pulse(count=-1, changed_at=now_s())
+            self._pulses = {node: self._pulses.get(node, new) for node in wanted}
+            self._period_s, self._limit_s, self._lease = period, limit_s, Lease(limit_s=limit_s)
+        self._changed.set()
+
+    def silent(self) -> dict[str, float]:
+        """Nodes whose beat did not change for the limit, and the seconds since it last did."""
+        with self._lock:
+            now = now_s()
+            return {n: silent_s(p, now) for n, p in self._pulses.items() if self._is_over(p, now)}
+
+    def _is_over(self, pulse: Pulse, now: float) -> bool:
+        limit_s = self._limit_s if pulse.count >= 0 else max(FIRST_BEAT_S, self._limit_s)
+        return silent_s(pulse, now) >= limit_s
+
+    def count_of(self, node: str) -> int:
+        """The last beat heard of a node; -1 before the first."""
+        with self._lock:
+            pulse = self._pulses.get(node)
+        return pulse.count if pulse is not None else -1
+
+    def heed_fence(self) -> bool:
+        """Whether our lease has run out; from now on the caller looks after what follows."""
+        if self.fenced:
+            self._heeded.set()
+        return self.fenced
+
+    def answered_late(self) -> bool:
+        """After a fence: whether the store answers again after all. Waits up to the limit.
+
+        No other thread should ask the store before: a host that is frozen never answers.
+        """
+        return self._ended.wait(self._limit_s) and not self.store_lost
+
+    def close(self) -> None:
+        """Beat no more; the lease ends with it, and nobody is killed for that."""
+        self._closed.set()
+        self._changed.set()
+
+    def _beat_on(self) -> None:
+        try:
+            while not self._closed.is_set():
+                sent = self._beat()
+                if not self._renew(sent):
+                    return
+                self._listen(self._store)
+                self._changed.wait(self._pause(sent))
+                self._changed.clear()
+        except StoreLost as error:
+            self.store_lost = str(error) or "no answer"
+            self._wake()
+        finally:
+            self._ended.set()
+
+    def _beat(self) -> float:
+        """Write the next beat; returns when it was sent."""
+        self._count += 1
+        sent, key = now_s(), beat_key(self._me)
+        self._store.write(key, self._seal.close(key, Beat(self._count)))
+        return sent
+
+    def _pause(self, sent: float) -> float:
+        """Until the next beat; sooner while somebody is suspected, to notice at the limit."""
+        now = now_s()
+        with self._lock:
+            periods = self._period_s
+            ends = [pulse.changed_at + self._limit_s for pulse in self._pulses.values()]
+        due = sent + periods
+        near = [end for end in ends if now < end < due]
+        return max(0.0, min([due, *near]) - now)
+
+    def _listen(self, store: ControlStore) -> None:
+        with self._lock:
+            names = list(self._pulses)
+        changed = False
+        for name in names:
+            count = self._heard_of(store, name)
+            with self._lock:
+                pulse = self._pulses.get(name)
+                if pulse is None:
+                    continue
+                self._pulses[name] = heard(pulse, count, now_s())
+                changed |= self._is_over(self._pulses[name], now_s())
+        if changed:
+            self._wake()
+
+    def _heard_of(self, store: ControlStore, name: str) -> int:
+        message = store.read(beat_key(name))
+        if message is None:
+            return -1
+        try:
+            return self._seal.open(beat_key(name), message, Beat, BEAT_BYTES).count
+        except Refused:
+            return -1
+
+    def _renew(self, sent: float) -> bool:
+        """Note a renewal; False when it came too late, and the lease had run out before."""
+        with self._lock:
+            late = sent >= self._lease.kill_at(self._renewed)
+            if not late:
+                self._renewed = sent
+        if late:
+            self._fence()
+        return not late
+
+    def _guard(self) -> None:
+        while True:
+            with self._lock:
+                left_s = self._lease.kill_at(self._renewed) - now_s()
+            if left_s <= 0:
+                self._fence()
+                if not self._heeded.wait(self._limit_s) and not self._closed.is_set():
+                    self._abandon()
+                return
+            if self._closed.wait(max(left_s, LEAST_WAIT_S)):
+                return
+
+    def _fence(self) -> None:
+        if not self._closed.is_set():
+            self.fenced = True
+            self._kill()
+            self._wake()

@@ -1,0 +1,276 @@
+"""This node among the others of a run: it beats, listens, raises and hears alarms, and agrees.
+
+    join or first meeting ─► attend ─► trouble? ─► alarm ─► settle ─► next view ─► attend …
+
+All calls are made by the agent's loop and do not wait, except where they say so. They raise
+StoreLost when the store's host does not answer any more.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from enum import Enum
+from typing import TypeGuard
+
+import msgspec
+
+from resilient.agent.agreement import Agreement, decision_key, opened
+from resilient.agent.clocks import Clock
+from resilient.agent.control_store import ControlStore, StoreLost
+from resilient.agent.ear import Ear, alarm_key, opened_alarm
+from resilient.agent.fence import Fence
+from resilient.agent.heartbeats import Heartbeats
+from resilient.agent.newcomers import Newcomers
+from resilient.agent.roster import Roster
+from resilient.agent.sealing import Seal
+from resilient.model.membership import (
+    Alarm,
+    GroupCase,
+    GroupDecision,
+    LostNode,
+    NodeCard,
+    NodeLimits,
+    NodeReport,
+    Trouble,
+    View,
+)
+
+LEAVE_POLL_S = 0.05
+
+
+class PeerEvent(Enum):
+    """What the loop has to know of the other nodes."""
+
+    ALARM = "alarm"  # the attempt is over, somebody said so
+    STORE_LOST = "store_lost"  # the store's host does not answer
+    FENCED = "fenced"  # our lease ran out; our workers have been killed for it
+
+
+class Peers:
+    """One node's place in the group, from its first attempt to its last."""
+
+    def __init__(
+        self,
+        connect: Callable[[], ControlStore],
+        seal: Seal,
+        me: NodeCard,
+        *,
+        limits: NodeLimits,
+        limit_s: float,
+        kill: Callable[[], None],
+        abandon: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`connect` opens one more connection; `kill` ends our workers at once, on any thread.
+
+        `abandon` is called on a thread when the loop does not ask for events after a fence.
+        """
+        self._connect, self._seal, self.me, self.limits = connect, seal, me, limits
+        self._store = connect()
+        self.roster, self.fence = Roster(self._store, seal), Fence(self._store, seal)
+        self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._beats = Heartbeats(
+            connect, seal, me.node, limit_s, wake=self._wake, kill=kill, abandon=abandon
+        )
+        self.view = View(attempt=-1, members=())
+        self.alarm: Alarm | None = None
+        self._ear = Ear(connect, seal, -1, wake=self._wake)
+        self._agreement: Agreement | None = None
+        self.newcomers = Newcomers(self.roster)
+        self.clock: Clock | None = None  # of the attempt
+
+    def fileno(self) -> int:
+        """Readable when `event` should be asked."""
+        return self._read_end
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # full: it is readable already; closed: nobody listens
+            os.write(self._write_end, b"p")
+
+    def begin_beating(self) -> None:
+        """From now on others may count on us."""
+        self._beats.begin()
+
+    def stop_beating(self) -> None:
+        """From now on nobody may count on us; our lease ends without a kill."""
+        self._beats.close()
+
+    def refused(self) -> dict[str, int]:
+        """How many messages were refused so far, by reason."""
+        return dict(self._seal.refused)
+
+    def reachable(self) -> bool:
+        """After a fence: whether the store can be used again. May wait for the node timeout."""
+        return self._beats.answered_late()
+
+    # An attempt
+
+    def attend(self, view: View, propose: Callable[[GroupCase], GroupDecision]) -> None:
+        """Take part in an attempt: listen to our predecessor and for alarms."""
+        if self.clock is not None:
+            self.clock.close(self._store)
+        self.view, self.alarm = view, None
+        self._ear.close()
+        self._agreement = Agreement(
+            self._store, self._seal, view, self.me.node, limits=self.limits, propose=propose
+        )
+        self._listen()
+        self.clock = Clock(self._connect, self._seal, view.attempt)
+        if view.names[0] == self.me.node:
+            self.clock.answer()
+        else:
+            self.clock.ask()
+        self._ear = Ear(self._connect, self._seal, view.attempt, wake=self._wake)
+        self._ear.listen()
+
+    def _listen(self, more: Iterable[str] = ()) -> None:
+        names = self.view.names
+        before = names[names.index(self.me.node) - 1]
+        others = {before, *more, *self.newcomers.names()} - {self.me.node}
+        self._beats.watch(sorted(others), group=len(names))
+
+    def event(self) -> PeerEvent | None:
+        """What has happened, if anything."""
+        with suppress(BlockingIOError):
+            while os.read(self._read_end, 64):
+                pass
+        if self._beats.heed_fence():
+            return PeerEvent.FENCED
+        if self._beats.store_lost:
+            return PeerEvent.STORE_LOST
+        if self._ear.alarmed.is_set():
+            return PeerEvent.ALARM
+        for node, seconds in self._beats.silent().items():
+            if node in self.view.names:
+                self.raise_alarm(Trouble.NODE_LOST, about=node, silent_s=seconds)
+                return PeerEvent.ALARM
+        return None
+
+    def raise_alarm(self, trouble: Trouble, about: str = "", silent_s: float = 0.0) -> None:
+        """Say that the attempt is over, unless somebody has said so before."""
+        key = alarm_key(self.view.attempt)
+        alarm = Alarm(
+            attempt=self.view.attempt,
+            node=self.me.node,
+            trouble=trouble,
+            about=about,
+            count=self._beats.count_of(about),
+            silent_s=round(silent_s, 3),
+            at=time.time(),
+        )
+        present = self._store.read(key)
+        if opened_alarm(self._seal, self.view.attempt, present) is None:
+            self._store.replace(key, self._seal.close(key, alarm), present or b"")
+        self._ear.alarmed.set()
+
+    def is_mine_to_admit(self) -> bool:
+        """Whether this node looks after newcomers: the first of the group does."""
+        return bool(self.view.names) and self.view.names[0] == self.me.node
+
+    def look_for_newcomers(self) -> int:
+        """How many live nodes ask to be taken in. One or two operations on the store."""
+        if self.newcomers.look():
+            self._listen()
+        return len(self.newcomers.alive(self._beats))
+
+    # The end of an attempt
+
+    def publish(self, report: NodeReport) -> None:
+        """Say how our part of the attempt ended: nothing of it lives any more."""
+        assert self._agreement is not None
+        assert self.clock is not None
+        report = msgspec.structs.replace(
+            report,
+            offset_s=self.clock.offset.offset_s,
+            uncertainty_s=self.clock.offset.uncertainty_s,
+        )
+        self._agreement.publish(report)
+
+    def settle(self) -> GroupDecision | None:
+        """The decision on the attempt, once there is one; to be called again and again."""
+        assert self._agreement is not None
+        agreement, alarm, lost = self._agreement, self.hear_alarm(), self._lost()
+        if agreement.collecting:
+            self.newcomers.look()
+            suspects = agreement.missing(lost) if alarm is not None else ()
+            self._listen((*suspects, alarm.about) if self._is_loss(alarm) else suspects)
+        found = agreement.step(
+            time.monotonic(),
+            alarm=alarm,
+            decided=self._ear.decided.is_set(),
+            lost=lost,
+            joining=self.newcomers.alive(self._beats),
+            may_write=not self._beats.fenced,
+        )
+        if found is not None and alarm is None:
+            self.raise_alarm(Trouble.DONE)  # wakes those who wait for the decision
+        return found
+
+    def decision_on(self, attempt: int) -> GroupDecision | None:
+        """The decision on the end of an attempt in which this node took no part."""
+        return opened(self._seal, attempt, self._store.read(decision_key(attempt)))
+
+    @property
+    def ready(self) -> bool:
+        """Whether all have reported, so that only more nodes are waited for."""
+        return self._agreement is not None and self._agreement.ready
+
+    @property
+    def waiting_for(self) -> str:
+        """What keeps the agreement, in words."""
+        return self._agreement.waiting_for if self._agreement is not None else ""
+
+    def hear_alarm(self) -> Alarm | None:
+        """The first word of trouble in this attempt, once we have been woken for it."""
+        if self.alarm is None and self._ear.alarmed.is_set():
+            message = self._store.read(alarm_key(self.view.attempt))
+            self.alarm = opened_alarm(self._seal, self.view.attempt, message)
+        return self.alarm
+
+    def _lost(self) -> dict[str, LostNode]:
+        silent = {n: s for n, s in self._beats.silent().items() if n in self.view.names}
+        alarm = self.alarm
+        # Another node's observation holds where we read the same last beat.
+        if self._is_loss(alarm) and self._beats.count_of(alarm.about) == alarm.count:
+            silent.setdefault(alarm.about, alarm.silent_s)
+        return {node: self._as_lost(node, seconds) for node, seconds in silent.items()}
+
+    def _is_loss(self, alarm: Alarm | None) -> TypeGuard[Alarm]:
+        return (
+            alarm is not None
+            and alarm.trouble is Trouble.NODE_LOST
+            and alarm.about in self.view.names
+        )
+
+    def _as_lost(self, node: str, seconds: float) -> LostNode:
+        card = self.view.members[self.view.names.index(node)]
+        first = self.view.first_rank(node)
+        return LostNode(
+            node=node,
+            host=card.host,
+            ranks=tuple(range(first, first + card.nproc)),
+            silent_s=round(seconds, 3),
+            last_at=time.time() - seconds,
+        )
+
+    def wait_for_the_others(self, seconds: float) -> None:
+        """Until all other members have left or are lost, at most for `seconds`. Waits."""
+        deadline = time.monotonic() + seconds
+        left = {self.me.node}
+        while time.monotonic() < deadline:
+            silent = self._beats.silent()
+            here = [n for n in self.view.names if n not in left and n not in silent]
+            left.update(name for name in here if self.roster.has_left(name))
+            if all(name in left for name in here):
+                break
+            time.sleep(LEAVE_POLL_S)
+
+    def close(self) -> None:
+        """Take part no more. Threads that wait for an alarm are let go where that is possible."""
+        self._beats.close()
+        self._ear.close()
+        with suppress(StoreLost):
+            if self.view.attempt >= 0:
+                self.raise_alarm(Trouble.LEAVING)
+            if self.clock is not None:
+                self.clock.close(self._store)
