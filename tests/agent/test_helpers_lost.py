@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -60,28 +59,6 @@ def test_nobody_reads_us_any_more(tmp_path: Path, stream: str) -> None:
         ended = job.end()
     assert ended.code == 0
     assert len(ended.noted("done")) == 2
-
-
-def test_a_lone_rank_that_is_stopped_is_paused(tmp_path: Path) -> None:
-    """The other one has ended with success: nobody waits for the one that is stopped."""
-    script = """
-    from note import HERE, RANK, note
-    import os, time
-    note("start")
-    while RANK and not os.path.exists(HERE + "/go"):
-        time.sleep(0.01)
-    """
-    with killed_at_last(start(tmp_path, script, env={"RESILIENT_STOPPED_S": "0.5"})) as job:
-        pid = job.noted("start", rank=1)[0]["pid"]
-        other = job.noted("start", rank=0)[0]["pid"]
-        job.until(lambda: not os.path.exists(f"/proc/{other}"), "the end of rank 0")
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(2.5)
-        os.kill(pid, signal.SIGCONT)
-        (tmp_path / "go").touch()
-        ended = job.end()
-    assert ended.code == 0
-    assert not ended.incidents
 
 
 def test_a_signal_that_is_not_handled(tmp_path: Path) -> None:

@@ -1,18 +1,10 @@
 """Ranks that a signal ends, stops or traces, and the peers that only follow them."""
 
-import ctypes
-import os
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from agent.starting import Batch, killed_at_last, start
-
-PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+from agent.starting import Batch
 
 ONCE = """
 from note import ATTEMPT, RANK, note, wait_for
@@ -98,72 +90,3 @@ def test_a_survivor_with_a_handler_gets_a_second(batch: Batch) -> None:
     assert exits == {1: "", 0: "SIGKILL"}
     assert ended.incidents == [("worker_killed", 1, "restart")]
     assert "Rank 0" not in ended.report
-
-
-WAITING = """
-from note import ATTEMPT, RANK, note, wait_for
-import sys, time
-note("start")
-if ATTEMPT:
-    sys.exit(0)
-while True:
-    note("beat")
-    time.sleep(0.1)
-"""
-ENDING = WAITING.replace("while True:", "while not os.path.exists(HERE + '/end'):").replace(
-    "import sys", "from note import HERE\nimport os, sys"
-)
-
-
-def test_a_stopped_rank_is_found_and_named(tmp_path: Path) -> None:
-    with killed_at_last(start(tmp_path, WAITING)) as job:
-        pid = job.noted("beat", rank=1)[0]["pid"]
-        job.noted("beat", rank=0)
-        os.kill(pid, signal.SIGSTOP)
-        stopped_at = time.monotonic()
-        ended = job.end()
-    again = min(note["at"] for note in ended.noted("start", attempt=1))
-    assert again - stopped_at < 5.0 + 3.0  # 5 s is promised; these machines are slow
-    assert ended.code == 0
-    assert ended.incidents == [("rank_absent", 1, "restart")]
-    assert "was stopped" in ended.report
-
-
-def test_a_pause_of_all_ranks_is_no_failure(tmp_path: Path) -> None:
-    with killed_at_last(start(tmp_path, ENDING, env={"RESILIENT_STOPPED_S": "0.5"})) as job:
-        pids = [job.noted("beat", rank=rank)[0]["pid"] for rank in (0, 1)]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(2.5)
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-        (tmp_path / "end").touch()
-        ended = job.end()
-    assert ended.code == 0
-    assert not ended.incidents
-
-
-@contextmanager
-def traced(pid: int) -> Iterator[None]:
-    """Hold a process as a debugger does."""
-    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-    ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
-    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
-        assert ptrace(request, pid, None, None) == 0, os.strerror(ctypes.get_errno())
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED)  # only then it may be let go
-        yield
-    finally:
-        assert ptrace(PTRACE_DETACH, pid, None, None) == 0, os.strerror(ctypes.get_errno())
-
-
-def test_a_rank_in_a_debugger_is_no_failure(tmp_path: Path) -> None:
-    with killed_at_last(start(tmp_path, ENDING, env={"RESILIENT_STOPPED_S": "0.5"})) as job:
-        pid = job.noted("beat", rank=1)[0]["pid"]
-        with traced(pid):
-            assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "t"
-            time.sleep(2.0)
-        (tmp_path / "end").touch()
-        ended = job.end()
-    assert ended.code == 0
-    assert not ended.incidents

@@ -10,7 +10,6 @@ from netlab.lab import Lab
 from netlab.launching import LOOP, Nodes
 
 pytestmark = pytest.mark.root
-soon = pytest.mark.xfail(strict=False, reason="nodes have no heartbeat of ours yet")
 FAULTS = ["kill", "cut", "drop", "freeze"]
 MEDIAN_S = 4.0  # promised; the limit of the heartbeat is 3 s
 SINGLE_S = 6.0  # these machines are slow, and share their cores
@@ -48,7 +47,6 @@ def lose_the_last(lab: Lab, folder: Path, fault: str) -> float:
     return float(max(step["at"] for step in steps)) - at
 
 
-@soon
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_survivor_trains_again(lab: Lab, tmp_path: Path, fault: str) -> None:
     took = lose_the_last(lab, tmp_path / "job", fault)
@@ -56,8 +54,7 @@ def test_the_survivor_trains_again(lab: Lab, tmp_path: Path, fault: str) -> None
     assert took < SINGLE_S
 
 
-@soon
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", ["kill", "drop"])
 @pytest.mark.parametrize("hosts", [2, 4])
@@ -72,7 +69,6 @@ def test_ten_losses(new_lab: Callable[[int], Lab], tmp_path: Path, hosts: int, f
     assert median < MEDIAN_S
 
 
-@soon
 def test_a_frozen_node_that_wakes_has_no_say(lab: Lab, tmp_path: Path) -> None:
     """Its workers do not take another step; it comes back as a newcomer or ends."""
     with Nodes(lab, tmp_path / "job", LOOP, nnodes="1:2") as job:
@@ -89,7 +85,6 @@ def test_a_frozen_node_that_wakes_has_no_say(lab: Lab, tmp_path: Path) -> None:
         assert job.end(0)[0].code == 0
 
 
-@soon
 @pytest.mark.parametrize("fault", FAULTS)
 def test_without_the_store_the_others_end(lab: Lab, tmp_path: Path, fault: str) -> None:
     """T29. Where the store's host lives, it goes on alone."""

@@ -10,9 +10,6 @@ from netlab.lab import Lab
 from netlab.launching import LOOP, Nodes
 
 pytestmark = pytest.mark.root
-soon = pytest.mark.xfail(
-    strict=False, reason="there is no roster yet: nodes join and leave as torch's rendezvous has it"
-)
 QUICK = "--rdzv-conf=last_call_timeout=1"
 
 
@@ -21,7 +18,6 @@ def both_train(job: Nodes, world: int = 2, **more: object) -> None:
     job.noted("step", 5 * world, world=world, **more)
 
 
-@soon
 def test_an_agent_that_leaves_removes_only_itself(lab: Lab, tmp_path: Path) -> None:
     """T18."""
     with Nodes(lab, tmp_path / "job", LOOP, nnodes="1:2") as job:
@@ -42,7 +38,6 @@ def test_an_agent_that_leaves_removes_only_itself(lab: Lab, tmp_path: Path) -> N
     assert not lab.hosts[1].processes
 
 
-@soon
 def test_a_surplus_node_waits(new_lab: Callable[[int], Lab], tmp_path: Path) -> None:
     """It disturbs nobody, and ends well with the job."""
     with Nodes(new_lab(3), tmp_path / "job", LOOP, nnodes="2") as job:
@@ -58,7 +53,6 @@ def test_a_surplus_node_waits(new_lab: Callable[[int], Lab], tmp_path: Path) -> 
     assert len(job.noted("start")) == 2
 
 
-@soon
 def test_a_surplus_node_takes_the_place_of_a_lost_one(
     new_lab: Callable[[int], Lab], tmp_path: Path
 ) -> None:
@@ -76,7 +70,6 @@ def test_a_surplus_node_takes_the_place_of_a_lost_one(
     assert [one.code for one in ended] == [0, 0], job.told()
 
 
-@soon
 def test_a_node_that_joins_is_taken_in(lab: Lab, tmp_path: Path) -> None:
     with Nodes(lab, tmp_path / "job", LOOP, QUICK, nnodes="1:2") as job:
         job.start(0)

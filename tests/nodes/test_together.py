@@ -8,9 +8,6 @@ from netlab.lab import Lab
 from netlab.launching import Nodes
 
 pytestmark = pytest.mark.root
-soon = pytest.mark.xfail(
-    strict=False, reason="an agent does not yet hear of a failure on another node"
-)
 REACTION_S = 1.0
 
 # Notes that it was told to stop. Goes on when all ranks of its attempt have started.
@@ -43,7 +40,6 @@ def reaction_s(job: Nodes, host: str) -> float:
     return min(note["at"] for note in job.noted("stop", host=host)) - failed
 
 
-@soon
 @pytest.mark.parametrize("static", [False, True], ids=["c10d", "static"])
 @pytest.mark.parametrize(
     ("text", "flags"), [(KILLED, ""), (RAISES, "--max-restarts=1")], ids=["killed", "raises"]
@@ -67,7 +63,6 @@ def test_all_restart(lab: Lab, tmp_path: Path, text: str, flags: str, static: bo
     assert len(starts) == 8
 
 
-@soon
 @pytest.mark.parametrize("static", [False, True], ids=["c10d", "static"])
 def test_all_stop(new_lab: Callable[[int], Lab], tmp_path: Path, static: bool) -> None:
     """T24: without restarts left, all agents exit alike."""
