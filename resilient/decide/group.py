@@ -96,6 +96,10 @@ def _furthest(seen: list[AttemptEvidence]) -> int | None:
 def _parts(
     case: GroupCase, reports: dict[str, NodeReport], time: CommonTime
 ) -> tuple[NodePart, ...]:
+    """One for each member; none where a single one says all: its evidence is a node's own."""
+    dead = [one for one in reports.values() if one.state is NodeState.DEAD]
+    if len(case.view.members) == 1 and any(one.evidence is not None for one in dead):
+        return ()
     parts, first = [], 0
     for card in case.view.members:
         report = reports.get(card.node)

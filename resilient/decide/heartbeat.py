@@ -4,6 +4,8 @@ In each period every node sets its own key and reads its predecessor's. A beat i
 judged by the reader's own monotonic clock: clocks of different machines are never compared.
 """
 
+from math import inf
+
 import msgspec
 
 FLOOR_S = 0.25  # no period is shorter
@@ -18,6 +20,7 @@ class Pulse(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     changed_at: float  # seconds, the observer's monotonic clock
+    asked_at: float = -inf  # when the last question was asked that was answered
 
 
 def period_s(nodes: int, limit_s: float) -> float:
@@ -40,12 +43,23 @@ def least_limit_s(nodes: int) -> float:
     return 2 * period_s(nodes, 0.0) + _LATE_S
 
 
-def heard(pulse: Pulse, count: int, now: float) -> Pulse:
-    """The pulse after a beat was read at `now`. One that was known before, or is even older
-    (a message sent again), is no sign of life."""
-    return Pulse(count=count, changed_at=now) if count > pulse.count else pulse
+def heard(pulse: Pulse, count: int, now: float, *, asked: float | None = None) -> Pulse:
+    """The pulse after a beat was read: `asked` just before the question, `now` with the answer.
+
+    One that was known before, or is even older (a message sent again), is no sign of life.
+    """
+    if count > pulse.count:
+        return Pulse(count=count, changed_at=now, asked_at=now)
+    return Pulse(
+        count=pulse.count,
+        changed_at=pulse.changed_at,
+        asked_at=max(pulse.asked_at, now if asked is None else asked),
+    )
 
 
 def silent_s(pulse: Pulse, now: float) -> float:
-    """For how many seconds there was no new beat."""
-    return max(0.0, now - pulse.changed_at)
+    """For how many seconds there was no new beat, as far as was asked.
+
+    An observer that could not read for a while knows nothing: its time does not count.
+    """
+    return max(0.0, min(now, pulse.asked_at) - pulse.changed_at)

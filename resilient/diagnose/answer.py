@@ -86,13 +86,18 @@ def with_node(
     )
 
 
+def _every_node(nodes: int) -> str:
+    """The node, both nodes, all 3 nodes."""
+    return {1: "the node", 2: "both nodes"}.get(nodes, f"all {nodes} nodes")
+
+
 def nothing_failed(evidence: AttemptEvidence, own: Sequence[WorkerEnd]) -> Diagnosis:
     """The answer where no worker failed by itself. `own`: those that we did not stop."""
     done = bool(own) and not evidence.still_running
     if evidence.parts:  # a node that said nothing has not succeeded
         done = all_done(evidence)
     if all_done(evidence):
-        sentence = f"No worker failed: all {len(evidence.parts)} nodes ended with success."
+        sentence = f"No worker failed: {_every_node(len(evidence.parts))} ended with success."
     elif own:
         sentence = f"No worker failed: {ranks(end.rank for end in own)} ended with success."
     elif evidence.ends:
