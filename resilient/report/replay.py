@@ -7,14 +7,17 @@ from typing import Any
 
 import msgspec
 
+from resilient.decide.group import decide_group
 from resilient.decide.judge import judge
 from resilient.diagnose.process_evidence import diagnose
-from resilient.model.decision import Decision, DecisionRecord
-from resilient.model.diagnosis import Diagnosis
+from resilient.model.decision import DecisionRecord
+from resilient.model.membership import Change, GroupRecord
 from resilient.report.evidence_words import evidence_lines
 from resilient.report.page import Page
 from resilient.report.read import Line
 from resilient.report.text import moment, ranks
+
+_COMPARED = ("evidence", "diagnosis", "decision", "change")  # where a record has them
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Replay:
     differences: tuple[Difference, ...]
 
 
-def replay(lines: Iterable[Line[DecisionRecord]]) -> tuple[Replay, ...]:
+def replay(lines: Iterable[Line[DecisionRecord] | Line[GroupRecord]]) -> tuple[Replay, ...]:
     """Judges each recorded piece of evidence again. Never raises for what the judge does."""
     return tuple(
         Replay(line.file, line.number, line.record, _differences(line.record)) for line in lines
@@ -45,18 +48,29 @@ def replay(lines: Iterable[Line[DecisionRecord]]) -> tuple[Replay, ...]:
 
 def _differences(record: DecisionRecord) -> tuple[Difference, ...]:
     try:
-        diagnosis, decision = judge(record.evidence, record.history, record.allowance, diagnose)
+        again = _again(record)
     except Exception as error:  # the judge is total: that it raised is the finding
         return (Difference("judge", "a decision", f"{type(error).__name__}: {error}"),)
-    return (
-        *_compare("diagnosis", record.diagnosis, diagnosis),
-        *_compare("decision", record.decision, decision),
+    names = [name for name in _COMPARED if getattr(again, name, None) is not None]
+    return tuple(
+        difference
+        for name in names
+        for difference in _compare(name, getattr(record, name), getattr(again, name))
     )
 
 
-def _compare(
-    name: str, recorded: Diagnosis | Decision, again: Diagnosis | Decision
-) -> list[Difference]:
+def _again(record: DecisionRecord) -> DecisionRecord:
+    """What is decided now from what was known then."""
+    history, allowance = record.history, record.allowance
+    if isinstance(record, GroupRecord) and record.case is not None:
+        return decide_group(record.case, history, allowance, diagnose, at=record.at)
+    diagnosis, decision = judge(record.evidence, history, allowance, diagnose)
+    return msgspec.structs.replace(record, diagnosis=diagnosis, decision=decision)
+
+
+def _compare(name: str, recorded: Any, again: Any) -> list[Difference]:
+    if recorded is None:
+        return [Difference(name, None, msgspec.to_builtins(again))]
     old, new = msgspec.to_builtins(recorded), msgspec.to_builtins(again)
     return [
         Difference(f"{name}.{field}", old.get(field), new.get(field))
@@ -85,6 +99,9 @@ def put_replay(page: Page, one: Replay) -> None:
     )
     charged = f", charged to {decision.budget.value}" if decision.action.value == "restart" else ""
     page.line(f"{decision.action.value}{charged}: {decision.reason}", prefix="  decision    ")
+    change = _change(record)
+    if change is not None:
+        page.line(f"{change.verdict.value}: {change.reason}", prefix="  nodes       ")
     if not one.differences:
         page.line("the same", "green", prefix="  again       ")
     for difference in one.differences:
@@ -97,8 +114,23 @@ def put_replay(page: Page, one: Replay) -> None:
         page.line(f"+ {difference.again}", "green", prefix="    ")
 
 
+def _change(record: DecisionRecord) -> Change | None:
+    return record.change if isinstance(record, GroupRecord) else None
+
+
 def as_record(one: Replay) -> dict[str, Any]:
-    """For --json."""
+    """For --json; "nodes" is there for a decision of several."""
+    change = _change(one.record)
+    nodes = (
+        {
+            "verdict": change.verdict.value,
+            "reason": change.reason,
+            "remove": list(change.remove),
+            "add": [card.node for card in change.add],
+        }
+        if change is not None
+        else None
+    )
     return {
         "file": str(one.file),
         "line": one.line,
@@ -110,6 +142,7 @@ def as_record(one: Replay) -> dict[str, Any]:
         "sentence": one.record.diagnosis.sentence,
         "action": one.record.decision.action.value,
         "reason": one.record.decision.reason,
+        **({} if nodes is None else {"nodes": nodes}),
         "same": not one.differences,
         "differences": [
             {"field": two.field, "recorded": two.recorded, "again": two.again}
