@@ -17,6 +17,7 @@ _PHASE = {
 }
 _ENDS_SHOWN = 16  # of a group's workers; a single node's are all shown
 _NODES_SHOWN = 8
+_NO_CLOCK_S = 60.0  # an uncertainty that says nothing any more
 _TROUBLE = {
     NodeTroubleKind.LOST: "fell silent",
     NodeTroubleKind.LEAVING: "was told to stop",
@@ -50,7 +51,10 @@ def evidence_lines(evidence: AttemptEvidence) -> list[str]:
         lines.append(f"{several(left, 'more worker')} ended; we had stopped {ours} of them")
     if several_nodes:
         worst = max(part.uncertainty_s for part in evidence.parts)
-        lines.append(f"the nodes' clocks are known to within {worst * 1000:.1f} ms")
+        within = (
+            f"known to within {worst * 1000:.1f} ms" if worst < _NO_CLOCK_S else "not all known"
+        )
+        lines.append(f"the nodes' clocks are {within}")
     for one in evidence.stopped:
         lines.append(
             f"rank {one.rank} (pid {one.pid}) stood stopped for {duration(one.seconds)} "

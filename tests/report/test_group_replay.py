@@ -109,6 +109,12 @@ def test_another_case_is_decided_otherwise(tmp_path: Path) -> None:
     assert "change.verdict" in [one.field for one in found.differences]
 
 
+def test_a_clock_that_is_not_known() -> None:
+    unknown = report("h3", uncertainty_s=86400.0)
+    one = msgspec.structs.replace(LOST, reports=(LOST.reports[0], unknown))
+    assert "the nodes' clocks are not all known" in evidence_lines(decided(one).evidence)
+
+
 def many(nodes: int) -> GroupCase:
     reports = [
         report(f"h{n}", killed_by_us(f"h{n}", 2 * n), killed_by_us(f"h{n}", 2 * n + 1))
