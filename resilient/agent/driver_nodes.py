@@ -12,6 +12,8 @@ begin ─► watch ─┬─ succeeded ─────────────�
 import signal
 from contextlib import suppress
 
+import msgspec
+
 from resilient.agent.attempt import Attempt, Outcome
 from resilient.agent.decided_rendezvous import workers_of
 from resilient.agent.driver import Driver
@@ -23,9 +25,9 @@ from resilient.agent.results import nothing_done
 from resilient.agent.run_id import new_run_id
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import RunResult, SeamAgent, SignalException
-from resilient.model.decision import Action
+from resilient.model.decision import Action, Decision
 from resilient.model.errors import Unavailable
-from resilient.model.membership import NodeState, Trouble
+from resilient.model.membership import GroupDecision, NodeState, Trouble, Verdict
 
 RECYCLE = 70  # exit code
 STORE_LOST_GRACE_S = 1.0  # another attempt may begin elsewhere; nobody knows of ours any more
@@ -182,13 +184,13 @@ class NodesDriver(Driver):
         self._following = decision.attempt + 1
         if recycle:
             self.session.exit_code = RECYCLE
-        if decision.decision.action is Action.STOP and not decision.decision.exit_code and done:
+        diagnosis, decided = decision.past.diagnosis, acted_on(decision)
+        if decided.action is Action.STOP and not decided.exit_code and done:
             return self._succeed(attempt, confirmed=True)
-        diagnosis = decision.past.diagnosis
-        self._tell(attempt, evidence, diagnosis, decision.decision)
-        if decision.decision.action is Action.STOP or recycle:
-            return self._stopped(attempt, diagnosis, decision.decision)
-        self.spawner.warm = decision.decision.warm
+        self._tell(attempt, evidence, diagnosis, decided)
+        if decided.action is Action.STOP or recycle:
+            return self._stopped(attempt, diagnosis, decided)
+        self.spawner.warm = decided.warm
         if not self.nodes.decided:
             say("the others went on without this node; waiting to be taken in again")
             self._come_back()
@@ -221,3 +223,13 @@ class NodesDriver(Driver):
         with suppress(StoreLost):
             seen = nothing_known(self.session, self.attempt) if self.attempt else None
             self.nodes.report(seen, leaving=error.sigval.name)
+
+
+def acted_on(decision: GroupDecision) -> Decision:
+    """What is done: a restart for which too few nodes are left is a stop."""
+    decided, change = decision.decision, decision.change
+    if change.verdict is not Verdict.STOP or decided.action is Action.STOP:
+        return decided
+    return msgspec.structs.replace(
+        decided, action=Action.STOP, reason=change.reason, exit_code=change.exit_code
+    )

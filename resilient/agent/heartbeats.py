@@ -163,12 +163,13 @@ class Heartbeats:
             names = list(self._pulses)
         changed = False
         for name in names:
+            asked = now_s()
             count = self._heard_of(store, name)
             with self._lock:
                 pulse = self._pulses.get(name)
                 if pulse is None:
                     continue
-                self._pulses[name] = heard(pulse, count, now_s())
+                self._pulses[name] = heard(pulse, count, now_s(), asked=asked)
                 changed |= self._is_over(self._pulses[name], now_s())
         if changed:
             self._wake()

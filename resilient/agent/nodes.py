@@ -38,6 +38,7 @@ from resilient.model.membership import (
     NodeReport,
     NodeState,
     Trouble,
+    Verdict,
     View,
 )
 from resilient.sense.own_sockets import listens_on
@@ -322,8 +323,9 @@ class Nodes:
         )
         peers = self.peers
         peers.newcomers.admitted(tuple(card.node for card in decision.change.add))
-        view = apply(peers.view, decision.change)
-        self._next = view if peers.me.node in view.names else None
+        if decision.change.verdict is Verdict.GO:
+            view = apply(peers.view, decision.change)
+            self._next = view if peers.me.node in view.names else None
 
     def close(self) -> None:
         """Take part no more. Where this process serves the store, it leaves last."""

@@ -10,9 +10,9 @@ from resilient.agent.peers import Peers
 from resilient.agent.roster import differing
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import SeamAgent
-from resilient.model.decision import Action, PastAttempt
+from resilient.model.decision import PastAttempt
 from resilient.model.errors import Misuse
-from resilient.model.membership import NodeCard, View
+from resilient.model.membership import NodeCard, Verdict, View
 
 LOOK_S = 0.5  # between two looks for a decision that takes us in
 
@@ -89,7 +89,7 @@ def join(peers: Peers, session: Session, patience_s: float) -> tuple[View, list[
             continue
         attempt += 1
         past.append(decision.past)
-        if decision.decision.action is Action.STOP:
-            raise RunEnded(decision.decision.exit_code, decision.past.diagnosis.sentence)
+        if decision.change.verdict is Verdict.STOP:
+            raise RunEnded(decision.change.exit_code, decision.past.diagnosis.sentence)
         if any(card.node == peers.me.node for card in decision.change.add):
             return peers.roster.await_view(attempt, patience_s), past

@@ -254,12 +254,13 @@ class Peers:
         )
 
     def wait_for_the_others(self, seconds: float) -> None:
-        """Until all other members have left or are lost, at most for `seconds`. Waits."""
+        """Until all others, spares too, have left or are lost, at most for `seconds`. Waits."""
         deadline = time.monotonic() + seconds
         left = {self.me.node}
         while time.monotonic() < deadline:
             silent = self._beats.silent()
-            here = [n for n in self.view.names if n not in left and n not in silent]
+            others = (*self.view.names, *self.newcomers.names())
+            here = [n for n in others if n not in left and n not in silent]
             left.update(name for name in here if self.roster.has_left(name))
             if all(name in left for name in here):
                 break
