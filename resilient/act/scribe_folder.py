@@ -36,7 +36,11 @@ def find(
         attempt = _Attempt(Path(candidate), run_id, node)
         attempt.ended.wait(deadline_s)
         if attempt.folder is not None:
-            _link_latest(attempt.folder.run)
+            run = attempt.folder.run
+            if problems:
+                problems[-1] += f"; the records are in {run}"
+            else:  # a link in the temporary directory would be everybody's
+                _link_latest(run)
             return attempt.folder, problems
         attempt.abandoned = True
         why = attempt.problem or f"no answer from the disk within {deadline_s:g} s"

@@ -46,6 +46,7 @@ class NodesDriver(Driver):
             on_preemption=self.notices.prepare,
         )
         self.notices.on_notice = self._noticed
+        session.threads_stuck = not session.library  # some wait in the store's C++ code
         self._agreed = True  # whether the agents can agree; else they do as under torchrun
         self._following = 0  # number of the attempt that was decided upon
 
@@ -61,7 +62,6 @@ class NodesDriver(Driver):
             raise Unavailable(str(error)) from error
         except StoreLost as error:
             if self.session.signals.first is not None:
-                self.session.threads_stuck = True
                 self.nodes.lose_store()
                 raise self.session.signals.exception() from error
             self._store_lost(error)
@@ -86,7 +86,6 @@ class NodesDriver(Driver):
 
     def _store_lost(self, error: StoreLost) -> None:
         self.session.exit_code = STORE_LOST
-        self.session.threads_stuck = True
         self.nodes.lose_store()
         self.session.recorder.event("store.lost", why=str(error))
         self.standbys.close()

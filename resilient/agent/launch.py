@@ -4,7 +4,6 @@
 `session_for`.
 """
 
-import math
 import os
 import re
 import sys
@@ -31,7 +30,9 @@ from resilient.model.policy import Policy, parse
 from resilient.report.masking import mask_argv
 from resilient.report.page import wants_colour, width_of
 from resilient.report.terminal import render
+from resilient.sense.processes import is_stuck
 
+STUCK_S = 6.0  # for which the scribe has to be seen stopped, or in state D, to be given up
 DRAIN_S = 2.0  # for the last output to reach the console, where more may come for ever
 
 
@@ -145,11 +146,23 @@ def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:
             )
     if scribe is not None:
         with failing_open(recorder, "closing the run directory"):
-            # Somebody may read slowly, or has paused the terminal: torchrun's workers wait too.
-            bounded = session.library or session.writers_left
-            scribe.drain(recorder.attempt, timeout_s=DRAIN_S if bounded else math.inf)
+            _drain(session, scribe)
             scribe.close()
             session.hear()
+
+
+def _drain(session: Session, scribe: Scribe) -> None:
+    """Wait for the last output to reach the console.
+
+    Somebody may read slowly, or has paused the terminal: torchrun's workers wait too. But a scribe
+    that is itself stopped, or stuck in a dead file system, would be waited for in vain.
+    """
+    bounded, stuck_for_s = session.library or session.writers_left, 0.0
+    while not scribe.drain(session.recorder.attempt, timeout_s=DRAIN_S) and not bounded:
+        stuck_for_s = stuck_for_s + DRAIN_S if is_stuck(scribe.pid) else 0.0
+        if stuck_for_s >= STUCK_S:
+            say("the process that writes the records is stuck; what it had not written is lost")
+            return
 
 
 def is_python(entrypoint: Any) -> bool:

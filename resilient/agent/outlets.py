@@ -105,7 +105,7 @@ class Outlets:
         stdout, stderr = agent.outputs(local_rank)
         for path in (stderr, stdout):
             if path and path != os.devnull:
-                return path
+                return os.path.abspath(path)  # the report would look below the run directory
         if self._scribe is None or not self._capture:
             return ""
         return f"nodes/{self._session.node}/attempt-{attempt}/{rank}/"

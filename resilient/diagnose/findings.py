@@ -86,7 +86,7 @@ def _of_signal(end: WorkerEnd, evidence: AttemptEvidence) -> Finding:
             f"{who(end)} {how}{at} because memory ran out: {oom_words(evidence, end.rank)}.",
             "host_oom",
         )
-    sentence = f"{who(end)} {how} from outside{at}"
+    sentence = f"{who(end)} {how} (not by resilient-run){at}"
     if number == signal.SIGKILL:
         sentence += "; no out-of-memory kill was recorded"
     return Finding(FailureClass.WORKER_KILLED, 0.9, f"{sentence}.", f"signal:{name}")

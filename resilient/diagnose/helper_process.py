@@ -31,5 +31,5 @@ def of_helper(end: WorkerEnd, error: ErrorText, evidence: AttemptEvidence) -> Fi
             f"{subject} was killed{at} because memory ran out: {oom_words(evidence, end.rank)}."
         )
         return Finding(FailureClass.HOST_OOM, 0.9, sentence, "host_oom")
-    sentence = f"{subject} was killed by {name} from outside{at}."
+    sentence = f"{subject} was killed by {name} (not by resilient-run){at}."
     return Finding(FailureClass.WORKER_KILLED, 0.85, sentence, f"helper:{name}")

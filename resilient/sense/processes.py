@@ -110,6 +110,12 @@ def is_stopped(pid: int) -> bool:
     return proc is not None and proc.state == "T"
 
 
+def is_stuck(pid: int) -> bool:
+    """Whether it can do nothing for itself now: stopped, traced, or in state D."""
+    proc = stat(pid)
+    return proc is not None and proc.state in "TtD"
+
+
 def cmdline(pid: int) -> list[str]:
     """Its arguments; empty for a zombie, a kernel thread, or none."""
     content = _read(f"/proc/{pid}/cmdline") or b""

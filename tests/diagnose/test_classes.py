@@ -18,11 +18,11 @@ def early(rank: int, code: int, sample: str) -> WorkerEnd:
 
 
 SENTENCES = [
-    (end(1, -9), "was killed by SIGKILL from outside at step 120; no out-of-memory kill was rec"),
-    (end(1, -15), "was killed by SIGTERM from outside at step 120."),
-    (end(1, -9, **LOAD), "from outside before its first optimizer step;"),
-    (end(1, -9, 12.3, phase=Phase.START, step=None), "from outside 12.3 s after its start;"),
-    (end(1, 137), "exited with 137 (a command of it was killed by SIGKILL) from outside"),
+    (end(1, -9), "was killed by SIGKILL (not by resilient-run) at step 120; no out-of-memory"),
+    (end(1, -15), "was killed by SIGTERM (not by resilient-run) at step 120."),
+    (end(1, -9, **LOAD), "(not by resilient-run) before its first optimizer step;"),
+    (end(1, -9, 12.3, phase=Phase.START, step=None), "(not by resilient-run) 12.3 s after its start;"),
+    (end(1, 137), "exited with 137 (a command of it was killed by SIGKILL) (not by res"),
     (end(1, -11), "crashed with SIGSEGV (invalid memory access) at step 120."),
     (end(1, -7), "crashed with SIGBUS"),
     (end(1, 3), "exited with 3 at step 120 and left no traceback."),
@@ -31,8 +31,8 @@ SENTENCES = [
      "raised ValueError at step 120: loss is NaN at step 17 (train.py:15 in main)."),
     (end(1, 2, output="usage_argparse", phase=Phase.START, step=None),
      "could not start as it was called: train.py: error: the following arguments are required"),
-    (end(1, -2, output="keyboard_interrupt"), "was killed by SIGINT from outside"),
-    (end(1, 1, output="keyboard_interrupt"), "was interrupted by SIGINT from outside"),
+    (end(1, -2, output="keyboard_interrupt"), "was killed by SIGINT (not by resilient-run)"),
+    (end(1, 1, output="keyboard_interrupt"), "was interrupted by SIGINT (not by resilient-run)"),
     (end(1, -6, output="gloo_enforce_abort"), "op.preamble.length <= op.nbytes. 16 vs 12"),
     (end(1, -6, output="state_dict"), "; it was then killed by SIGABRT."),
 ]  # fmt: skip
