@@ -21,7 +21,7 @@ SENTENCES = [
     (end(1, -9), "was killed by SIGKILL (not by resilient-run) at step 120; no out-of-memory"),
     (end(1, -15), "was killed by SIGTERM (not by resilient-run) at step 120."),
     (end(1, -9, **LOAD), "(not by resilient-run) before its first optimizer step;"),
-    (end(1, -9, 12.3, phase=Phase.START, step=None), "(not by resilient-run) 12.3 s after its start;"),
+    (end(1, -9, 12.3, phase=Phase.START, step=None), "resilient-run) 12.3 s after its start;"),
     (end(1, 137), "exited with 137 (a command of it was killed by SIGKILL) (not by res"),
     (end(1, -11), "crashed with SIGSEGV (invalid memory access) at step 120."),
     (end(1, -7), "crashed with SIGBUS"),
