@@ -82,7 +82,8 @@ def _run_to_the_end(
     except (SystemExit, KeyboardInterrupt):
         raise
     except ResilientError as error:  # says what happened and what to do; a traceback adds nothing
-        say(str(error))
+        if not outcome.report:
+            say(str(error))
         return outcome.exit_code or 1
     except BaseException as error:
         sys.excepthook(*sys.exc_info())

@@ -137,6 +137,7 @@ class Driver:
             ranks=tuple(worker.rank for worker in attempt.workers.values()),
             why=self.session.policy.preemption_signal,
             at=attempt.noticed_at,
+            alarmed=True,
         )
         evidence = msgspec.structs.replace(seen, nodes=(trouble,))
         diagnosis, decision = self.verdicts.give(evidence)
@@ -149,7 +150,7 @@ class Driver:
             self.session.exit_code = decision.exit_code
         result = failed_result(self.agent, attempt, diagnosis)
         if not result.failures:
-            raise Unavailable(f"{diagnosis.sentence} {decision.reason}")
+            raise Unavailable(diagnosis.sentence)
         return result
 
     # One attempt

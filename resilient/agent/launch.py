@@ -26,6 +26,7 @@ from resilient.agent.fitness import unfit
 from resilient.agent.recorder import say
 from resilient.agent.session import Session, open_session
 from resilient.agent.torch_seam import SignalException, launch, launcher_api
+from resilient.model.errors import ResilientError
 from resilient.model.policy import Policy, parse
 from resilient.report.masking import mask_argv
 from resilient.report.page import wants_colour, width_of
@@ -118,6 +119,8 @@ def _sentence(session: Session, error: BaseException | None) -> str:
         return f"Stopped by {error.sigval.name} from outside."
     if incidents:
         return incidents[max(incidents)].sentence
+    if isinstance(error, ResilientError):
+        return str(error)
     return f"{type(error).__name__}: {error}".splitlines()[0][:300]
 
 

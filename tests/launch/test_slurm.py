@@ -76,7 +76,6 @@ def test_a_mistake_is_not_queued_again(tmp_path: Path) -> None:
     assert not batch.requeued
 
 
-@pytest.mark.xfail(strict=False, reason="the agents do not yet make one decision of a notice")
 def test_a_notice_of_preemption_saves_and_queues_again(tmp_path: Path) -> None:
     """75, by the real resilient-run: SIGUSR1 reaches each node, as by --signal=USR1@180."""
     batch = Batch(tmp_path, NOTICED)
