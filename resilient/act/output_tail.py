@@ -5,8 +5,10 @@ are taken out before anybody else sees it.
 """
 
 import re
+from collections import deque
 
-KEPT = 16 << 10  # bytes kept per channel
+KEPT = 256 << 10  # bytes kept per channel: an exception may quote a compiler's output
+PART = 4 << 10
 LINE = 500  # characters of one quoted line
 
 # Terminal control: CSI, OSC/DCS/APC/PM/SOS strings, then any other two-byte escape.
@@ -18,23 +20,31 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\uf
 
 
 class Tail:
-    """A byte string of which only the last `KEPT` bytes are remembered."""
+    """A byte string of which at least the last `KEPT` bytes are remembered, and not many more."""
 
-    __slots__ = ("_data", "cut")
+    __slots__ = ("_parts", "_size", "cut")
 
     def __init__(self) -> None:
-        self._data = b""
+        self._parts: deque[bytes] = deque()
+        self._size = 0
         self.cut = False  # whether earlier bytes were forgotten
 
     def add(self, data: bytes) -> None:
         """Appends; costs no more than the bytes kept, however long `data` is."""
-        joined = data if len(data) >= KEPT else self._data + data
-        self.cut = self.cut or len(joined) > KEPT or (joined is data and bool(self._data))
-        self._data = joined[-KEPT:]
+        if len(data) > KEPT:
+            data, self.cut = data[-KEPT:], True
+        if self._parts and len(self._parts[-1]) + len(data) <= PART:
+            self._parts[-1] += data  # many small writes must not become many parts
+        else:
+            self._parts.append(data)
+        self._size += len(data)
+        while self._size - len(self._parts[0]) >= KEPT:
+            self._size -= len(self._parts.popleft())
+            self.cut = True
 
     def lines(self, count: int) -> tuple[str, ...]:
         """The last `count` lines that show anything, oldest first."""
-        return clean_lines(self._data, count, cut=self.cut)
+        return clean_lines(b"".join(self._parts), count, cut=self.cut)
 
 
 def clean_lines(data: bytes, count: int, *, cut: bool = False) -> tuple[str, ...]:

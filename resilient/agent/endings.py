@@ -17,7 +17,7 @@ from resilient.model.evidence import ErrorText, WorkerEnd
 from resilient.report.masking import mask
 from resilient.sense.log_tail import read_json, tail_of_file
 
-TRACEBACK_LINES = 80  # read to find an exception
+TRACEBACK_LINES = 4000  # read to find an exception
 TAIL_LINES = 20  # kept for a person
 SIGNALS_WITH_TEXT = {-6}  # an abort prints why; the other signals leave no words
 

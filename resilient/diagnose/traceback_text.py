@@ -13,7 +13,7 @@ from resilient.diagnose.traceback_parts import FOREIGN, Block, Frame, Weight, pl
 from resilient.model.evidence import ErrorText
 
 USAGE = "UsageError"  # `type` of wrong arguments: they raise SystemExit, which prints no name
-_LINES = 2000  # looked at, from the end
+_LINES = 4000  # looked at, from the end
 _RELATED = 8
 _AFTER = 10  # lines of ordinary output after an exception: with more, the program had gone on
 

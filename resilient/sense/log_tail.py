@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-TAIL_BYTES = 16 << 10
+TAIL_BYTES = 256 << 10  # an exception may quote a compiler's output
 JSON_LIMIT = 1 << 20  # bytes; an error file is a few kilobytes
 
 

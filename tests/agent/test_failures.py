@@ -19,6 +19,7 @@ SCRIPTS = {
         "",
         BOTH + "def deep():\n    raise ValueError('the batch was bad')\ndeep()",
     ),
+    "one long line": ("", BOTH + "raise ValueError('A' * 100_000)"),
     "two kinds": (
         "--max-restarts=1",
         BOTH + "raise [ValueError('one thing'), KeyError('another')][ATTEMPT]",
@@ -74,6 +75,13 @@ def test_the_first_failing_rank_is_quoted_last(batch: Batch) -> None:
     assert "ValueError: the batch was bad" in ended.err.rpartition("| Traceback")[2]
     assert ended.logs["attempt-0/1/stdout.log"] == "rank 1, attempt 0\n"
     assert "ValueError" in ended.logs["attempt-0/1/stderr.log"]
+
+
+def test_a_long_message_does_not_hide_the_exception(batch: Batch) -> None:
+    ended = batch["one long line"]
+    assert ended.incidents == [("user_error", 1, "stop")]
+    assert "raised ValueError" in ended.report
+    assert "no traceback" not in ended.report
 
 
 def test_different_exceptions_use_up_max_restarts(batch: Batch) -> None:
