@@ -19,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--settle-s", type=float, default=15.0)
+    parser.add_argument("--settle-s", type=float, default=14.0)
     args = parser.parse_args()
     dist.init_process_group("gloo")
     torch.manual_seed(0)
