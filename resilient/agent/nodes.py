@@ -12,6 +12,7 @@ from typing import Any
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from resilient.agent.admission import Admission
 from resilient.agent.attempt import Attempt, Outcome
 from resilient.agent.control_store import StoreLost, TorchControlStore, notice_silence
 from resilient.agent.decided_rendezvous import (
@@ -78,8 +79,7 @@ class Nodes:
         self._next: View | None = None  # as decided
         self._lost = False  # the store
         self._refused: dict[str, int] = {}
-        self._joining_since: float | None = None
-        self._looked = 0.0
+        self._admission = Admission(session)
 
     @property
     def peers(self) -> Peers:
@@ -198,7 +198,7 @@ class Nodes:
 
     def _attend(self, view: View) -> None:
         self.peers.attend(view, self._propose)
-        self._joining_since = None
+        self._admission = Admission(self._session)
         is_first = view.names[0] == self.peers.me.node
         self._session.recorder.write_for(None if is_first else self._session.node)
         self._session.recorder.event("view", attempt=view.attempt, nodes=list(view.names))
@@ -214,7 +214,7 @@ class Nodes:
         """
         self._tell_refused()
         event = self.peers.event()
-        if event is None and self._may_admit(attempt, now):
+        if event is None and self._admission.is_due(self.peers, attempt, now):
             self.peers.raise_alarm(Trouble.JOINING)
             event = PeerEvent.ALARM
         if event is PeerEvent.STORE_LOST:
@@ -238,21 +238,6 @@ class Nodes:
                 )
             self._refused = refused
             self._session.recorder.event("refused", **refused)
-
-    def _may_admit(self, attempt: Attempt, now: float) -> bool:
-        peers = self.peers
-        if not peers.is_mine_to_admit() or now - self._looked < 1.0:
-            return False
-        self._looked = now
-        full = len(peers.view.members) >= peers.limits.max_nodes
-        if full or not peers.look_for_newcomers():
-            self._joining_since = None
-            return False
-        if self._joining_since is None:
-            self._joining_since = now
-        steps = [worker.page.step for worker in attempt.workers.values()]
-        nothing_lost = not any(steps) and self._session.hooks
-        return nothing_lost or now - self._joining_since >= self._session.policy.join_delay_s
 
     def lose_store(self) -> None:
         """Ask the store nothing more, neither here nor in torch: it may never answer."""
