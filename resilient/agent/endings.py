@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from resilient.agent.failopen import failing_open
+from resilient.agent.recorder import masked
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import SeamAgent
 from resilient.agent.worker_process import WorkerProcess
@@ -83,7 +84,7 @@ class Endings:
         found = from_error_file(data) if data is not None else None
         if data is not None:
             relative = f"nodes/{self._session.node}/attempt-{self._attempt}/{end.rank}/error.json"
-            self._session.recorder.file(relative, msgspec.json.encode(data))
+            self._session.recorder.file(relative, msgspec.json.encode(masked(data)))
         return found or from_output(tail)
 
     def _tail(self, end: WorkerEnd) -> tuple[str, ...]:

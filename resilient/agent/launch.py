@@ -115,6 +115,8 @@ def _sentence(session: Session, error: BaseException | None) -> str:
     if error is None:
         count = len(incidents)
         return "Finished." if not count else f"Finished, after {count} incident{'s'[: count > 1]}."
+    if isinstance(error, SignalException) and _launcher_is_gone(session):
+        return "The launcher itself was killed, so everything that it had started was ended."
     if isinstance(error, SignalException):
         return f"Stopped by {error.sigval.name} from outside."
     if incidents:
@@ -122,6 +124,11 @@ def _sentence(session: Session, error: BaseException | None) -> str:
     if isinstance(error, ResilientError):
         return str(error)
     return f"{type(error).__name__}: {error}".splitlines()[0][:300]
+
+
+def _launcher_is_gone(session: Session) -> bool:
+    """The kernel tells us of the keeper's death by SIGTERM."""
+    return not session.library and os.getppid() != session.parent
 
 
 def _finish(session: Session, sentence: str, outcome: Outcome | None) -> None:

@@ -27,6 +27,7 @@ class Session:
     scribe: Scribe | None
     signals: Signals
     hooks: bool
+    parent: int = field(default_factory=os.getppid)  # the keeper, where there is one
     library: bool = False  # called from a user's program: its other children are not ours
     run_id: str = ""
     writers_left: bool = False  # a process that may still write could not be ended
