@@ -75,7 +75,9 @@ def every(holders: list[Holder], what: str, **more: Any) -> list[dict[str, Any]]
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """Median and largest."""
+    """Median and largest. Ends the benchmark where there is nothing to measure."""
+    if not values:
+        raise SystemExit("no agent read a decision in time")
     ordered = sorted(values)
     return {"median": round(ordered[len(ordered) // 2], 3), "largest": round(ordered[-1], 3)}
 
