@@ -44,6 +44,19 @@ def test_the_scribe_is_killed(tmp_path: Path) -> None:
         assert f"before of {rank} in 1" in ended.out
 
 
+def test_the_scribe_is_stopped(tmp_path: Path) -> None:
+    """A run that has ended well is not held by it."""
+    text = "from note import note\nimport time\nnote('start')\ntime.sleep(2)\nnote('done')"
+    with killed_at_last(start(tmp_path, text)) as job:
+        job.noted("start", 2)
+        scribe = next(p.pid for p in descendants(job.pid) if p.comm == "rr-scribe")
+        os.kill(scribe, signal.SIGSTOP)
+        ended = job.end(40)
+    assert ended.code == 0
+    assert len(ended.noted("done")) == 2
+    assert "the process that writes the records is stuck" in ended.err
+
+
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_nobody_reads_us_any_more(tmp_path: Path, stream: str) -> None:
     """A worker that prints into the broken pipe ends as it would; the launcher's report does not
