@@ -10,7 +10,7 @@ Nothing here waits: `step` is called again and again, with the time as an argume
 from collections.abc import Callable, Mapping
 
 from resilient.agent.control_store import ControlStore
-from resilient.agent.sealing import Refused, Seal
+from resilient.agent.sealing import Seal
 from resilient.model.membership import (
     Alarm,
     GroupCase,
@@ -39,12 +39,7 @@ def report_key(attempt: int, node: str) -> str:
 
 def opened(seal: Seal, attempt: int, message: bytes | None) -> GroupDecision | None:
     """The decision in a message from its key; None where there is none, or a foreign value."""
-    if message is None:
-        return None
-    try:
-        return seal.open(decision_key(attempt), message, GroupDecision, DECISION_BYTES)
-    except Refused:
-        return None
+    return seal.opened(decision_key(attempt), message, GroupDecision, DECISION_BYTES)
 
 
 class Agreement:
@@ -148,14 +143,8 @@ class Agreement:
     def _collect(self, lost: Mapping[str, LostNode]) -> None:
         for name in self.missing(lost):
             key = report_key(self._view.attempt, name)
-            message = self._store.read(key)
-            if message is None:
-                continue
-            try:
-                report = self._seal.open(key, message, NodeReport, REPORT_BYTES)
-            except Refused:
-                continue
-            if (report.attempt, report.node) == (self._view.attempt, name):
+            report = self._seal.opened(key, self._store.read(key), NodeReport, REPORT_BYTES)
+            if report is not None and (report.attempt, report.node) == (self._view.attempt, name):
                 self._reports[name] = report
 
     def _case(

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from resilient.agent.agreement import decision_key, opened
 from resilient.agent.control_store import ControlStore, StoreLost
-from resilient.agent.sealing import Refused, Seal
+from resilient.agent.sealing import Seal
 from resilient.model.membership import Alarm
 
 ALARM_BYTES = 4 << 10
@@ -26,12 +26,7 @@ def alarm_key(attempt: int) -> str:
 
 def opened_alarm(seal: Seal, attempt: int, message: bytes | None) -> Alarm | None:
     """The alarm in a message from its key; None where there is none, or a foreign value."""
-    if message is None:
-        return None
-    try:
-        return seal.open(alarm_key(attempt), message, Alarm, ALARM_BYTES)
-    except Refused:
-        return None
+    return seal.opened(alarm_key(attempt), message, Alarm, ALARM_BYTES)
 
 
 class Ear:

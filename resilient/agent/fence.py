@@ -7,7 +7,7 @@ the fence and committing exclude each other: whoever loses the compare-and-set l
 import msgspec
 
 from resilient.agent.control_store import ControlStore
-from resilient.agent.sealing import Refused, Seal
+from resilient.agent.sealing import Seal
 from resilient.model.errors import Unavailable
 
 KEY = "fence"
@@ -58,12 +58,7 @@ class Fence:
 
     def _read(self) -> tuple[bytes, Fenced | None]:
         message = self._store.read(KEY)
-        if message is None:
-            return b"", None
-        try:
-            return message, self._seal.open(KEY, message, Fenced)
-        except Refused:
-            return message, None
+        return message or b"", self._seal.opened(KEY, message, Fenced)
 
     def _replaced(self, message: bytes, new: Fenced) -> bool:
         text = self._seal.close(KEY, new)

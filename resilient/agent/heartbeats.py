@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from resilient.agent.control_store import ControlStore, StoreLost
-from resilient.agent.sealing import Refused, Seal
+from resilient.agent.sealing import Seal
 from resilient.decide.heartbeat import Pulse, heard, least_limit_s, period_s, silent_s
 from resilient.decide.lease import Lease
 
@@ -175,13 +175,9 @@ class Heartbeats:
             self._wake()
 
     def _heard_of(self, store: ControlStore, name: str) -> int:
-        message = store.read(beat_key(name))
-        if message is None:
-            return -1
-        try:
-            return self._seal.open(beat_key(name), message, Beat, BEAT_BYTES).count
-        except Refused:
-            return -1
+        key = beat_key(name)
+        beat = self._seal.opened(key, store.read(key), Beat, BEAT_BYTES)
+        return beat.count if beat is not None else -1
 
     def _renew(self, sent: float) -> bool:
         """Note a renewal; False when it came too late, and the lease had run out before."""

@@ -143,13 +143,7 @@ class Roster:
         self._store.write(key, self._seal.close(key, record))
 
     def _get(self, key: str, kind: type[T]) -> T | None:
-        message = self._store.read(key)
-        if message is None:
-            return None
-        try:
-            return self._seal.open(key, message, kind)
-        except Refused:
-            return None
+        return self._seal.opened(key, self._store.read(key), kind)
 
     def _await(self, key: str, kind: type[T], deadline: float) -> T:
         while (found := self._get(key, kind)) is None:

@@ -46,6 +46,17 @@ class Seal:
             self.refused[str(error)] += 1
             raise
 
+    def opened(
+        self, name: str, message: bytes | None, kind: type[T], limit: int = LIMIT_BYTES
+    ) -> T | None:
+        """The record in what a key holds; None for nothing, and for what is refused."""
+        if message is None:
+            return None
+        try:
+            return self.open(name, message, kind, limit)
+        except Refused:
+            return None
+
     def _open(self, name: str, message: bytes, kind: type[T], limit: int) -> T:
         if len(message) > limit:
             raise Refused("too large")
