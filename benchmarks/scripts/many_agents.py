@@ -25,8 +25,8 @@ from resilient.agent.control_store import ControlStore, TorchControlStore
 from resilient.agent.heartbeats import now_s
 from resilient.agent.peers import PeerEvent, Peers
 from resilient.agent.sealing import Seal
+from resilient.agent.verdicts import as_decision
 from resilient.decide.group import decide_group
-from resilient.decide.judge import remember
 from resilient.decide.membership import apply
 from resilient.diagnose.process_evidence import diagnose
 from resilient.model.decision import Allowance
@@ -126,15 +126,7 @@ class Agent(threading.Thread):
 
 def propose(case: GroupCase) -> GroupDecision:
     """What the agent's Verdicts do, with nothing remembered."""
-    record = decide_group(case, (), ALLOWANCE, diagnose, at=time.time())
-    assert record.change is not None
-    return GroupDecision(
-        attempt=case.view.attempt,
-        proposer=case.proposer,
-        decision=record.decision,
-        change=record.change,
-        past=remember(record.evidence, record.diagnosis, record.decision),
-    )
+    return as_decision(case, decide_group(case, (), ALLOWANCE, diagnose, at=time.time()))
 
 
 class Torchs(threading.Thread):

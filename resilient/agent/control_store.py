@@ -1,8 +1,7 @@
 """The store that the agents of a run share, as the control plane needs it: nothing here waits for
 a key that may never come.
 
-Over any store of torch that has compare_set (TCPStore, FileStore); over others (etcd's), creation
-is decided by a counter instead.
+Over torch's TCPStore, whose compare_set also reads a key without waiting for it.
 """
 
 import socket
@@ -12,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Protocol
 
-from torch.distributed import Store, TCPStore  # type: ignore[attr-defined]
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from resilient.model.errors import Unavailable
 from resilient.sense.own_sockets import sockets_to
@@ -49,21 +48,17 @@ class ControlStore(Protocol):
 class TorchControlStore:
     """A connection of its own to a store of torch; one thread at a time may use it."""
 
-    def __init__(self, store: Store, scope: str, silent_s: float) -> None:
+    def __init__(self, store: TCPStore, scope: str, silent_s: float) -> None:
         """`silent_s`: how long an unanswered packet may be on its way to the store's host."""
         self._prefix = f"{PREFIX}/{scope}/"
         with _network():
-            self._store: Any = store.clone() if isinstance(store, TCPStore) else store  # type: ignore[attr-defined]
-        if isinstance(self._store, TCPStore):
-            notice_silence(self._store.host, self._store.port, silent_s)
-        self._compares = type(self._store).compare_set is not Store.compare_set
+            self._store: Any = store.clone()  # type: ignore[attr-defined]
+        notice_silence(self._store.host, self._store.port, silent_s)
 
     def read(self, key: str) -> bytes | None:
         with _network():
-            if self._compares:
-                value: bytes = self._store.compare_set(self._prefix + key, _NEVER, _NEVER)
-                return None if value == _NEVER.encode() else value
-            return self._store.get(self._prefix + key) if self._has(key) else None
+            value: bytes = self._store.compare_set(self._prefix + key, _NEVER, _NEVER)
+            return None if value == _NEVER.encode() else value
 
     def write(self, key: str, value: str) -> None:
         with _network():
@@ -71,13 +66,8 @@ class TorchControlStore:
 
     def replace(self, key: str, value: str, expected: bytes = b"") -> bytes:
         with _network():
-            if self._compares:
-                now: bytes = self._store.compare_set(self._prefix + key, expected, value)
-                return now
-            turn = self._store.add(f"{self._prefix}{key}/turn", 1)
-            if (turn == 1 and not expected) or (expected and self.read(key) == expected):
-                self._store.set(self._prefix + key, value)
-            return self.read(key) or b""
+            now: bytes = self._store.compare_set(self._prefix + key, expected, value)
+            return now
 
     def count(self, key: str) -> int:
         with _network():
@@ -92,9 +82,6 @@ class TorchControlStore:
                 return False
             raise StoreLost(str(error).splitlines()[0][:200]) from error
         return True
-
-    def _has(self, key: str) -> bool:
-        return bool(self._store.check([self._prefix + key]))
 
 
 @contextmanager

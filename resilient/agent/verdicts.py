@@ -25,6 +25,19 @@ def digest_of(case: GroupCase) -> str:
     return hashlib.sha256(msgspec.json.encode(case)).hexdigest()
 
 
+def as_decision(case: GroupCase, record: GroupRecord) -> GroupDecision:
+    """What travels of the record of a group's decision."""
+    assert record.change is not None
+    return GroupDecision(
+        attempt=case.view.attempt,
+        proposer=case.proposer,
+        decision=record.decision,
+        change=record.change,
+        past=remember(record.evidence, record.diagnosis, record.decision),
+        digest=digest_of(case),
+    )
+
+
 class Verdicts:
     """Judges one failure after another and remembers them."""
 
@@ -59,17 +72,8 @@ class Verdicts:
 
     def propose(self, case: GroupCase) -> GroupDecision:
         """What this node would decide for all; recorded by `read` if it becomes the decision."""
-        record = self._group_record(case)
-        self._proposed = record
-        assert record.change is not None
-        return GroupDecision(
-            attempt=case.view.attempt,
-            proposer=case.proposer,
-            decision=record.decision,
-            change=record.change,
-            past=remember(record.evidence, record.diagnosis, record.decision),
-            digest=digest_of(case),
-        )
+        self._proposed = self._group_record(case)
+        return as_decision(case, self._proposed)
 
     def take_over(self, past: Sequence[PastAttempt]) -> None:
         """Remember what the group remembers, when this node has joined it."""

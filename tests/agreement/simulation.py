@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from resilient.agent.agreement import Agreement, decision_key, opened
 from resilient.agent.sealing import Seal
+from resilient.agent.verdicts import as_decision
 from resilient.decide.group import decide_group
-from resilient.decide.judge import remember
 from resilient.diagnose.process_evidence import diagnose
 from resilient.model.decision import Allowance
 from resilient.model.evidence import AttemptEvidence, WorkerEnd
@@ -157,15 +157,7 @@ class Agent:
         return NodeReport(attempt=0, node=self.name, state=NodeState.DEAD, evidence=evidence)
 
     def _propose(self, case: GroupCase) -> GroupDecision:
-        record = decide_group(case, (), ALLOWANCE, diagnose, at=self.world.now)
-        assert record.change is not None
-        return GroupDecision(
-            attempt=0,
-            proposer=case.proposer,
-            decision=record.decision,
-            change=record.change,
-            past=remember(record.evidence, record.diagnosis, record.decision),
-        )
+        return as_decision(case, decide_group(case, (), ALLOWANCE, diagnose, at=self.world.now))
 
 
 def view_of(count: int) -> View:
