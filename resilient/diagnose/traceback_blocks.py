@@ -14,6 +14,7 @@ from resilient.diagnose.traceback_parts import (
     IGNORED,
     LINK,
     MARGIN,
+    PROGRESS,
     THREAD,
     Block,
     Frame,
@@ -76,21 +77,27 @@ def _block(lines: Sequence[str], at: int, *, linked: bool) -> tuple[Block | None
 
 
 def _message(lines: Sequence[str], at: int) -> tuple[list[str], list[str], int]:
-    """Further lines of a message: the indented ones right after it, the others, what follows."""
+    """Further lines of a message: the indented ones right after it, the others, what follows.
+
+    Indented lines belong to it however many there are (a checkpoint that does not fit names
+    every weight), others up to a limit: a program that caught the exception may print as well.
+    """
     words: list[str] = []
     rest: list[str] = []
-    while at < len(lines) and len(words) + len(rest) < _CONTINUED:
+    bare = 0
+    while at < len(lines) and bare < _CONTINUED:
         line = lines[at]
         if not line.strip() or _ends_message(line):
             break
-        indented = line[:1] in (" ", "\t") and not rest
-        (words if indented else rest).append(line)
+        indented = line[:1] in (" ", "\t")
+        bare += not indented
+        (words if indented and not rest else rest).append(line)
         at += 1
-    return words, rest, at
+    return words[:_CONTINUED], rest[: _CONTINUED - len(words[:_CONTINUED])], at
 
 
 def _ends_message(line: str) -> bool:
-    return any(p.match(line) for p in (HEADER, FRAME, LINK, FOREIGN, MARGIN))
+    return any(p.match(line) for p in (HEADER, FRAME, LINK, FOREIGN, MARGIN, PROGRESS))
 
 
 def _weight(lines: Sequence[str], at: int) -> Weight:

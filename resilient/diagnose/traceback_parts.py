@@ -28,6 +28,7 @@ FOREIGN = re.compile(
     r"|sys:\d|.{0,300}Warning:|Fatal Python error|\d{4}-\d\d-\d\d[ T]\d|--- Logging error"
     r"|-- Process \d"
 )
+PROGRESS = re.compile(r"\s*(?:[^\n:]{1,60}: +)?\d{1,3}%\|")  # tqdm's bar
 MARGIN = re.compile(r"\s*(?:\| |[|+]-|\+ )")
 
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from resilient.diagnose.fingerprint import MESSAGE_LIMIT, fingerprint
 from resilient.diagnose.traceback_blocks import blocks
-from resilient.diagnose.traceback_parts import FOREIGN, Block, Frame, Weight, plain
+from resilient.diagnose.traceback_parts import FOREIGN, PROGRESS, Block, Frame, Weight, plain
 from resilient.model.evidence import ErrorText
 
 USAGE = "UsageError"  # `type` of wrong arguments: they raise SystemExit, which prints no name
 _LINES = 4000  # looked at, from the end
 _RELATED = 8
-_AFTER = 10  # lines of ordinary output after an exception: with more, the program had gone on
+_AFTER = 10  # unindented lines after an exception: with more, the program had gone on
 
 _LIBRARY = re.compile(
     r"(?:.*/)?(?:site|dist)-packages/(?:torch|torchgen|functorch)/.*"  # torch
@@ -78,13 +78,19 @@ def _last(lines: Sequence[str]) -> tuple[Block, tuple[Block, ...]] | None:
     if weight is Weight.IGNORED:
         return None
     last = max(at for at, block in enumerate(found) if block.weight is weight)
-    after = [line for line in lines[found[-1].end :] if line.strip() and not FOREIGN.match(line)]
-    if len(after) > _AFTER:
+    if sum(_goes_on(line) for line in lines[found[-1].end :]) > _AFTER:
         return None
     first = last
     while found[first].linked and first > 0:
         first -= 1
     return found[last], tuple(found[first:last])
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a line after an exception says that the program lived."""
+    if PROGRESS.match(line):
+        return True
+    return line[:1].strip() != "" and not FOREIGN.match(line)
 
 
 def _error(block: Block, before: Sequence[Block], *, source: str) -> ErrorText:

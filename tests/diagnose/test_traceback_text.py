@@ -93,6 +93,27 @@ def test_an_exception_that_the_program_survived() -> None:
     assert from_output(ignored) is None
 
 
+@pytest.mark.parametrize("count", [5, 15, 20, 300])
+def test_messages_of_many_lines(count: int) -> None:
+    weights = [
+        f"\tsize mismatch for h.{n}.w: copying a param with shape torch.Size([3]) from checkpoint"
+        for n in range(count)
+    ]
+    found = from_output([*lines("state_dict")[:-1], *weights])
+    assert found is not None
+    assert found.type == "RuntimeError"
+    fields = [(f"model.{n}.lr", "  Field required [type=missing]") for n in range(min(count, 20))]
+    listed = [f"ValidationError: {count} validation errors", *(x for pair in fields for x in pair)]
+    found = from_output([*lines("state_dict")[:-2], *listed])
+    assert found is not None
+    assert found.message.startswith(f"{count} validation errors\nmodel.0.lr\n  Field required")
+
+
+def test_a_progress_bar_goes_on_after_a_caught_exception() -> None:
+    bars = [f" {n}%|##   | {n}/100 [00:01<00:09]" for n in range(10, 50)]
+    assert from_output([*lines("exception_rank1"), *bars]) is None
+
+
 def test_a_thread_speaks_where_nothing_else_does() -> None:
     found = from_output(lines("thread_and_ignored")[:10])
     assert found is not None
