@@ -8,16 +8,17 @@ came, the uncertainty says that nothing is known of the order of events across n
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 
+from resilient.agent.connections import Connections
 from resilient.agent.control_store import ControlStore, StoreLost
 from resilient.agent.sealing import Refused, Seal
 from resilient.decide.clock import Offset, Ping, offset
 
 PINGS, ANSWER_S, WAIT_S = 3, 5.0, 3600.0
+ASK_PER_S = 50.0  # nodes: each asks some ten things of the store
 UNKNOWN = Offset(offset_s=0.0, uncertainty_s=86400.0)
 SAME = Offset(offset_s=0.0, uncertainty_s=0.0)
 
@@ -31,39 +32,50 @@ class Moment(msgspec.Struct, frozen=True):
 class Clock:
     """The offset of one node in one attempt, found on a thread with its own connection."""
 
-    def __init__(self, connect: Callable[[], ControlStore], seal: Seal, attempt: int) -> None:
-        self._connect, self._seal, self._base = connect, seal, f"attempt/{attempt}/clock"
+    def __init__(self, connections: Connections, seal: Seal, attempt: int) -> None:
+        self._seal, self._connections = seal, connections
+        self._base = f"attempt/{attempt}/clock"
         self.offset = UNKNOWN
-        self._closed = False
+        self._closed = threading.Event()
         self._answers = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the offset was measured."""
+        return self.offset is not UNKNOWN
 
     def answer(self) -> None:
         """On the first node: answer the others until closed."""
         self.offset, self._answers = SAME, True
         threading.Thread(target=self._answer, name="resilient-clock-answers", daemon=True).start()
 
-    def ask(self) -> None:
-        """On another node: estimate the offset."""
-        threading.Thread(target=self._ask, name="resilient-clock", daemon=True).start()
+    def ask(self, turn: int = 0) -> None:
+        """On another node: estimate the offset, when it is its turn among the others."""
+        thread = threading.Thread(
+            target=self._ask, args=(turn / ASK_PER_S,), name="resilient-clock", daemon=True
+        )
+        thread.start()
 
     def close(self, store: ControlStore) -> None:
         """Let the answering thread go. Raises StoreLost."""
-        self._closed = True
+        self._closed.set()
         if self._answers:
             self._put(store, f"ask/{store.count(f'{self._base}/tickets')}", Moment(0.0))
 
     def _answer(self) -> None:
-        with suppress(StoreLost):  # the beater says so
-            store, ticket = self._connect(), 0
-            while not self._closed:
+        ticket = 0
+        # The beater says when the store is lost.
+        with suppress(StoreLost), self._connections.lent() as store:
+            while not self._closed.is_set():
                 ticket += 1
                 if store.until_set(f"{self._base}/ask/{ticket}", WAIT_S):
                     self._put(store, f"answer/{ticket}", Moment(time.time()))
 
-    def _ask(self) -> None:
+    def _ask(self, wait_s: float) -> None:
+        if self._closed.wait(wait_s):
+            return
         pings = []
-        with suppress(StoreLost, Refused):
-            store = self._connect()
+        with suppress(StoreLost, Refused), self._connections.lent() as store:
             for _ in range(PINGS):
                 ticket = store.count(f"{self._base}/tickets")
                 sent, answer = time.time(), f"{self._base}/answer/{ticket}"

@@ -1,10 +1,12 @@
 """The store that the agents of a run share, as the control plane needs it: nothing here waits for
 a key that may never come.
 
-Over torch's TCPStore, whose compare_set also reads a key without waiting for it.
+Over torch's TCPStore. Its get waits; compare_set also reads a key and does not wait, but wakes
+those who wait for the key, as if it were there.
 """
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,12 +16,13 @@ from typing import Any, Protocol
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from resilient.model.errors import Unavailable
-from resilient.sense.own_sockets import sockets_to
+from resilient.sense.own_sockets import next_descriptor, sockets_to
 
 PREFIX = "resilient"
 _NEVER = "\0"  # no message of ours is this
 TCP_USER_TIMEOUT = 18  # of <netinet/tcp.h>; the socket module names it only on some systems
 KEEP_IDLE_S = 5
+_connecting = threading.Lock()  # one at a time: a new socket is told by its number
 
 
 class StoreLost(Unavailable):
@@ -32,8 +35,14 @@ class ControlStore(Protocol):
     def read(self, key: str) -> bytes | None:
         """The value of a key now; None where there is none."""
 
+    def peek(self, key: str) -> bytes | None:
+        """As `read`, in one operation, of a key for which nobody waits."""
+
+    def read_all(self, keys: list[str]) -> list[bytes | None]:
+        """The values of keys of which all are there; where one is not, of each as by `peek`."""
+
     def write(self, key: str, value: str) -> None:
-        """Set a key that only this agent writes."""
+        """Set a key that only this agent writes. Does not wait for the store's answer."""
 
     def replace(self, key: str, value: str, expected: bytes = b"") -> bytes:
         """Set a key if it holds `expected` (empty: nothing). Returns what it holds afterwards."""
@@ -51,14 +60,28 @@ class TorchControlStore:
     def __init__(self, store: TCPStore, scope: str, silent_s: float) -> None:
         """`silent_s`: how long an unanswered packet may be on its way to the store's host."""
         self._prefix = f"{PREFIX}/{scope}/"
-        with _network():
-            self._store: Any = store.clone()  # type: ignore[attr-defined]
-        notice_silence(self._store.host, self._store.port, silent_s)
+        with _connecting:
+            likely = next_descriptor()
+            with _network():
+                self._store: Any = store.clone()  # type: ignore[attr-defined]
+            notice_silence(self._store.host, self._store.port, silent_s, likely)
 
     def read(self, key: str) -> bytes | None:
         with _network():
+            there = self._store.check([self._prefix + key])
+        return self.peek(key) if there else None
+
+    def peek(self, key: str) -> bytes | None:
+        with _network():
             value: bytes = self._store.compare_set(self._prefix + key, _NEVER, _NEVER)
             return None if value == _NEVER.encode() else value
+
+    def read_all(self, keys: list[str]) -> list[bytes | None]:
+        with _network():
+            names = [self._prefix + key for key in keys]
+            if self._store.check(names):
+                return list(self._store.multi_get(names))
+        return [self.peek(key) for key in keys]
 
     def write(self, key: str, value: str) -> None:
         with _network():
@@ -92,16 +115,16 @@ def _network() -> Iterator[None]:
         raise StoreLost(str(error).splitlines()[0][:200]) from error
 
 
-def notice_silence(host: str, port: int, seconds: float) -> None:
+def notice_silence(host: str, port: int, seconds: float, likely: int = -1) -> None:
     """Let this process's connections to a store end when its host falls silent.
 
-    A client of torch's TCPStore waits for ever then: its timeout is kept by the server.
+    A client of torch's TCPStore waits for ever then: its timeout is kept by the server. Where
+    descriptor `likely` is such a connection, only that one is meant.
     """
-    with sockets_to(host, port) as connections:
-        for one in connections:
-            with suppress(OSError):  # already at its end
-                one.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, int(seconds * 1000))
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEP_IDLE_S)
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    for one in sockets_to(host, port, likely):
+        with suppress(OSError):  # already at its end
+            one.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, int(seconds * 1000))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEP_IDLE_S)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -131,7 +131,7 @@ class Roster:
         """Cards of those that have asked since the last call."""
         found = []
         while self._joins < JOIN_LIMIT:
-            message = self._store.read(f"join/{self._joins}")
+            message = self._store.peek(f"join/{self._joins}")
             if message is None:
                 break
             with suppress(Refused):  # counted there

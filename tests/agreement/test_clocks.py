@@ -8,6 +8,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from resilient.agent import clocks
 from resilient.agent.clocks import Clock
+from resilient.agent.connections import Connections
 from resilient.agent.control_store import TorchControlStore
 from resilient.agent.sealing import Seal
 
@@ -28,7 +29,8 @@ def test_the_offset_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     control = TorchControlStore(store, "run", 3.0)
 
     def clock() -> Clock:
-        return Clock(lambda: TorchControlStore(store, "run", 3.0), Seal(b"key", "run"), 0)
+        connections = Connections(lambda: TorchControlStore(store, "run", 3.0))
+        return Clock(connections, Seal(b"key", "run"), 0)
 
     first, other = clock(), clock()
     assert other.offset.uncertainty_s > 3600  # as long as nothing is known

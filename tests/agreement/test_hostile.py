@@ -1,5 +1,6 @@
 """A stranger who can write to the store: refused, counted, and without effect."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -136,6 +137,20 @@ def test_seals(message: Callable[[str], str], why: str) -> None:
         seal.open("beat/n1", message(text).encode(), Beat, 512)
     with pytest.raises(Refused, match="schema"):
         seal.open("x", seal.close("x", Beat(7)).encode(), Alarm)
+
+
+def test_reading_wakes_nobody(store: TCPStore) -> None:
+    waiting, reading = (TorchControlStore(store, "run", LIMIT_S) for _ in range(2))
+    found: list[bool] = []
+    waiter = threading.Thread(target=lambda: found.append(waiting.until_set("key", 30)))
+    waiter.start()
+    time.sleep(0.3)
+    assert reading.read("key") is None
+    time.sleep(0.3)
+    assert not found
+    reading.write("key", "value")
+    waiter.join(5)
+    assert found == [True]
 
 
 def test_reading_waits_for_nothing(store: TCPStore) -> None:
