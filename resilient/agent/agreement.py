@@ -57,6 +57,7 @@ class Agreement:
     ) -> None:
         self._store, self._seal, self._view, self._me = store, seal, view, me
         self._limits, self._propose = limits, propose
+        self._place = view.names.index(me)
         self._reports: dict[str, NodeReport] = {}
         self._alarmed_at: float | None = None
         self._ready_at: float | None = None
@@ -84,7 +85,7 @@ class Agreement:
         now: float,
         *,
         alarm: Alarm | None,
-        decided: bool,
+        decision: GroupDecision | None,
         lost: Mapping[str, LostNode],
         joining: tuple[NodeCard, ...],
         may_write: bool,
@@ -92,11 +93,11 @@ class Agreement:
         """The decision, once there is one. Raises StoreLost.
 
         `now` is monotonic; `alarm`: the word that the attempt is over (without it, it ends when
-        all have succeeded); `decided`: a decision is known to lie in the store, so that
-        those whose turn it is not need not look for it; `may_write`: our lease holds.
+        all have succeeded); `decision`: the one that lies in the store, where we were told of it,
+        so that those whose turn it is not need not look for it; `may_write`: our lease holds.
         """
-        self.collecting = self._is_my_turn(now, alarm is not None, lost)
-        found = self._read() if decided or self.collecting else None
+        self.collecting = decision is None and self._is_my_turn(now, alarm is not None, lost)
+        found = self._read() if self.collecting else decision
         if found is not None or not self.collecting:
             return found
         self._collect(lost)
@@ -108,13 +109,13 @@ class Agreement:
             return None
         if self._ready_at is None:
             self._ready_at = now
-        decision = self._propose(self._case(now, alarm, lost, joining))
-        if decision.change.verdict is Verdict.WAIT:
-            self.waiting_for = decision.change.reason
+        proposal = self._propose(self._case(now, alarm, lost, joining))
+        if proposal.change.verdict is Verdict.WAIT:
+            self.waiting_for = proposal.change.reason
             return None
         if may_write:
             key = decision_key(self._view.attempt)
-            self._store.replace(key, self._seal.close(key, decision), self._foreign)
+            self._store.replace(key, self._seal.close(key, proposal), self._foreign)
         return self._read()
 
     def _read(self) -> GroupDecision | None:
@@ -125,17 +126,18 @@ class Agreement:
         return found
 
     def _is_my_turn(self, now: float, alarmed: bool, lost: Mapping[str, LostNode]) -> bool:
+        if alarmed and self._alarmed_at is None:
+            self._alarmed_at = now
+        since = now - (self._alarmed_at or now)
+        spacing_s = SPACING_S + PER_MEMBER_S * len(self._view.members)
+        if self._place - len(lost) - len(self._reports) > since / spacing_s:
+            return False  # so many before us cannot have gone
         staying = [
             name for name in self._view.names if name not in lost and not self._is_leaving(name)
         ]
         order = staying or [name for name in self._view.names if name not in lost]
         position = order.index(self._me) if self._me in order else len(order)
-        if not alarmed:
-            return position == 0
-        if self._alarmed_at is None:
-            self._alarmed_at = now
-        spacing_s = SPACING_S + PER_MEMBER_S * len(self._view.members)
-        return now >= self._alarmed_at + position * spacing_s
+        return position * spacing_s <= since if alarmed else position == 0
 
     def _is_leaving(self, name: str) -> bool:
         return name in self._reports and bool(self._reports[name].leaving)
@@ -143,7 +145,7 @@ class Agreement:
     def _collect(self, lost: Mapping[str, LostNode]) -> None:
         for name in self.missing(lost):
             key = report_key(self._view.attempt, name)
-            report = self._seal.opened(key, self._store.read(key), NodeReport, REPORT_BYTES)
+            report = self._seal.opened(key, self._store.peek(key), NodeReport, REPORT_BYTES)
             if report is not None and (report.attempt, report.node) == (self._view.attempt, name):
                 self._reports[name] = report
 

@@ -8,12 +8,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from resilient.agent.agreement import decision_key, opened
+from resilient.agent.connections import Connections
 from resilient.agent.control_store import ControlStore, StoreLost
 from resilient.agent.sealing import Seal
-from resilient.model.membership import Alarm
+from resilient.model.membership import Alarm, GroupDecision
 
+T = TypeVar("T")
 ALARM_BYTES = 4 << 10
 FOREIGN_S = 0.25  # between two looks at a key under which somebody else's value lies
 WAIT_S = 3600.0  # of one wait; torch prints a warning when one ends without a result
@@ -34,14 +37,15 @@ class Ear:
 
     def __init__(
         self,
-        connect: Callable[[], ControlStore],
+        connections: Connections,
         seal: Seal,
         attempt: int,
         *,
         wake: Callable[[], None],
     ) -> None:
-        self._connect, self._seal, self._attempt, self._wake = connect, seal, attempt, wake
-        self.alarmed, self.decided = threading.Event(), threading.Event()
+        self._connections, self._seal, self._attempt, self._wake = connections, seal, attempt, wake
+        self.alarm: Alarm | None = None  # once heard
+        self.decision: GroupDecision | None = None
         self._closed = False
 
     def listen(self) -> None:
@@ -53,27 +57,20 @@ class Ear:
         self._closed = True
 
     def _listen(self) -> None:
-        with suppress(StoreLost):  # the beater says so
-            store = self._connect()
-            self._hear(store, alarm_key(self._attempt), self._is_alarm, self.alarmed)
-            self._hear(store, decision_key(self._attempt), self._is_decision, self.decided)
+        # The beater says when the store is lost.
+        with suppress(StoreLost), self._connections.lent() as store:
+            self.alarm = self._hear(store, alarm_key(self._attempt), opened_alarm)
+            self._wake()
+            self.decision = self._hear(store, decision_key(self._attempt), opened)
+            self._wake()
 
     def _hear(
-        self,
-        store: ControlStore,
-        key: str,
-        is_ours: Callable[[bytes | None], bool],
-        event: threading.Event,
-    ) -> None:
+        self, store: ControlStore, key: str, opened: Callable[[Seal, int, bytes | None], T | None]
+    ) -> T | None:
         while not self._closed:
-            if store.until_set(key, WAIT_S) and is_ours(store.read(key)):
-                event.set()
-                self._wake()
-                return
+            if store.until_set(key, WAIT_S):
+                found = opened(self._seal, self._attempt, store.read(key))
+                if found is not None:
+                    return found
             time.sleep(FOREIGN_S)
-
-    def _is_alarm(self, message: bytes | None) -> bool:
-        return opened_alarm(self._seal, self._attempt, message) is not None
-
-    def _is_decision(self, message: bytes | None) -> bool:
-        return opened(self._seal, self._attempt, message) is not None
+        return None

@@ -1,6 +1,6 @@
 """Heartbeats and the lease: two threads beside the agent's loop.
 
-    beater   writes our beat every period, and reads the beats of those whom we watch
+    beater   writes our beat every period, and reads the beats of those to whom we listen
     warden   kills our workers in time when the beater could not renew the lease
 
 A beat is a counter, and is judged by the reader's clock alone: whoever does not change it for
@@ -10,7 +10,8 @@ killed its workers before anybody may call it lost (`decide.lease`).
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 
 import msgspec
 
@@ -18,6 +19,7 @@ from resilient.agent.control_store import ControlStore, StoreLost
 from resilient.agent.sealing import Seal
 from resilient.decide.heartbeat import Pulse, heard, least_limit_s, period_s, silent_s
 from resilient.decide.lease import Lease
+from resilient.decide.watching import RARELY, TOGETHER, Watch
 
 BEAT_BYTES = 512
 LEAST_WAIT_S = 0.01
@@ -61,8 +63,9 @@ class Heartbeats:
         self._lease = Lease(limit_s=limit_s)
         self._period_s = period_s(2, limit_s)
         self._pulses: dict[str, Pulse] = {}
+        self._rarely: frozenset[str] = frozenset()  # of those, whom we ask only now and then
         self._store: ControlStore  # from `begin` on, the beater's own
-        self._count = 0
+        self._count, self._rounds, self._written = 0, 0, b""
         self._lock = threading.Lock()
         self._closed, self._changed = threading.Event(), threading.Event()
         self._renewed = now_s()
@@ -76,15 +79,17 @@ class Heartbeats:
         No worker may be started before: the lease begins with this beat.
         """
         self._store = self._connect()
-        self._renewed = self._beat()
+        self._renewed = now_s()
+        self._beat()
         for run in (self._beat_on, self._guard):
             threading.Thread(target=run, name=f"resilient-{run.__name__}", daemon=True).start()
 
-    def watch(self, nodes: Iterable[str], *, group: int) -> None:
+    def watch(self, whom: Watch, *, group: int) -> None:
         """Listen to these nodes' beats from now on; `group` nodes share the store."""
         limit_s = max(self._given_s, least_limit_s(group))
-        wanted, period = set(nodes), period_s(group, limit_s)
+        wanted, period = {*whom.often, *whom.rarely}, period_s(group, limit_s)
         with self._lock:
+            self._rarely = frozenset(whom.rarely) - set(whom.often)
             if wanted == set(self._pulses) and period == self._period_s:
                 return
             new = Pulse(count=-1, changed_at=now_s())
@@ -128,9 +133,9 @@ class Heartbeats:
 
     def _beat_on(self) -> None:
         try:
-            while not self._closed.is_set():
-                sent = self._beat()
-                if not self._renew(sent):
+            while not (self._closed.is_set() or self.fenced):
+                sent = now_s()
+                if self._beat() and not self._renew(sent):
                     return
                 self._listen(self._store)
                 self._changed.wait(self._pause(sent))
@@ -141,30 +146,39 @@ class Heartbeats:
         finally:
             self._ended.set()
 
-    def _beat(self) -> float:
-        """Write the next beat; returns when it was sent."""
+    def _beat(self) -> bool:
+        """Write the next beat; whether the store has answered that it lies there.
+
+        Setting a key has no answer; only comparing and setting it has.
+        """
         self._count += 1
-        sent, key = now_s(), beat_key(self._me)
-        self._store.write(key, self._seal.close(key, Beat(self._count)))
-        return sent
+        key = beat_key(self._me)
+        message = self._seal.close(key, Beat(self._count))
+        found = self._store.replace(key, message, self._written)
+        self._written = message.encode()
+        if found != self._written:  # a stranger's value lay there
+            found = self._store.replace(key, message, found)
+        return found == self._written
 
     def _pause(self, sent: float) -> float:
         """Until the next beat; sooner while somebody is suspected, to notice at the limit."""
         now = now_s()
         with self._lock:
-            periods = self._period_s
-            ends = [pulse.changed_at + self._limit_s for pulse in self._pulses.values()]
-        due = sent + periods
-        near = [end for end in ends if now < end < due]
+            due, limit_s = sent + self._period_s, self._limit_s
+            often = [pulse for node, pulse in self._pulses.items() if node not in self._rarely]
+        near = [end for one in often if now < (end := one.changed_at + limit_s) < due]
         return max(0.0, min([due, *near]) - now)
 
     def _listen(self, store: ControlStore) -> None:
+        self._rounds += 1
         with self._lock:
-            names = list(self._pulses)
+            asleep = self._rarely if self._rounds % RARELY else frozenset()
+            known = {node: pulse.count for node, pulse in self._pulses.items()}
+        names = [name for name in known if name not in asleep]
         changed = False
-        for name in names:
-            asked = now_s()
-            count = self._heard_of(store, name)
+        for name, asked, message in self._messages(store, names, known):
+            beat = self._seal.opened(beat_key(name), message, Beat, BEAT_BYTES)
+            count = beat.count if beat is not None else -1
             with self._lock:
                 pulse = self._pulses.get(name)
                 if pulse is None:
@@ -174,10 +188,18 @@ class Heartbeats:
         if changed:
             self._wake()
 
-    def _heard_of(self, store: ControlStore, name: str) -> int:
-        key = beat_key(name)
-        beat = self._seal.opened(key, store.read(key), Beat, BEAT_BYTES)
-        return beat.count if beat is not None else -1
+    def _messages(
+        self, store: ControlStore, names: list[str], known: dict[str, int]
+    ) -> Iterator[tuple[str, float, bytes | None]]:
+        """Each node's name, when it was asked for, and what its key holds."""
+        there = [name for name in names if known[name] >= 0]
+        if len(there) > TOGETHER:
+            asked = now_s()
+            messages = store.read_all([beat_key(name) for name in there])
+            yield from zip(there, repeat(asked), messages, strict=False)
+            names = [name for name in names if known[name] < 0]
+        for name in names:
+            yield name, now_s(), store.peek(beat_key(name))
 
     def _renew(self, sent: float) -> bool:
         """Note a renewal; False when it came too late, and the lease had run out before."""

@@ -47,7 +47,7 @@ from resilient.sense.own_sockets import listens_on
 __all__ = ["JoinInstead", "Nodes", "RunEnded", "StoreLost"]
 
 LEAVE_S = 10.0  # for how long the store's host stays for the others at the end
-SETTLE_S, DONE_S = 0.05, 0.5  # between two looks for a decision, after an alarm and without one
+DONE_S = 0.5  # between two looks for a decision while nobody has said that the attempt is over
 STORE_LOST = 69  # exit code
 
 
@@ -293,8 +293,7 @@ class Nodes:
                 self._session.recorder.event("waiting", what=said)
                 if peers.ready:
                     say(said)
-            wait_s = SETTLE_S if peers.alarm is not None else DONE_S
-            poll.poll(1000 * wait_s)
+            poll.poll(1000 * (peers.look_again_s if peers.alarm is not None else DONE_S))
         self._take(decision)
         return decision
 

@@ -8,27 +8,28 @@ StoreLost when the store's host does not answer any more.
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
-from typing import TypeGuard
 
 import msgspec
 
 from resilient.agent.agreement import Agreement, decision_key, opened
 from resilient.agent.clocks import Clock
+from resilient.agent.connections import Connections
 from resilient.agent.control_store import ControlStore, StoreLost
 from resilient.agent.ear import Ear, alarm_key, opened_alarm
 from resilient.agent.fence import Fence
 from resilient.agent.heartbeats import Heartbeats
+from resilient.agent.losses import Losses
 from resilient.agent.newcomers import Newcomers
 from resilient.agent.roster import Roster
 from resilient.agent.sealing import Seal
+from resilient.decide.watching import Watch, watch
 from resilient.model.membership import (
     Alarm,
     GroupCase,
     GroupDecision,
-    LostNode,
     NodeCard,
     NodeLimits,
     NodeReport,
@@ -37,6 +38,8 @@ from resilient.model.membership import (
 )
 
 LEAVE_POLL_S = 0.05
+COLLECT_S, TURN_S = 0.05, 0.2  # between two looks of whoever decides, and of the others
+SUSPECTS = 64  # members to whom a node listens at most because they are missed
 
 
 class PeerEvent(Enum):
@@ -65,19 +68,30 @@ class Peers:
 
         `abandon` is called on a thread when the loop does not ask for events after a fence.
         """
-        self._connect, self._seal, self.me, self.limits = connect, seal, me, limits
-        self._store = connect()
+        self._seal, self.me, self.limits = seal, me, limits
+        self._connections = Connections(connect)
+        self._store = self._connections.open()
         self.roster, self.fence = Roster(self._store, seal), Fence(self._store, seal)
         self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._beats = Heartbeats(
-            connect, seal, me.node, limit_s, wake=self._wake, kill=kill, abandon=abandon
+            self._connections.open,
+            seal,
+            me.node,
+            limit_s,
+            wake=self._wake,
+            kill=kill,
+            abandon=abandon,
         )
         self.view = View(attempt=-1, members=())
+        self._watch = Watch(often=())
+        self._losses = Losses(self._store, seal, self.view)
         self.alarm: Alarm | None = None
-        self._ear = Ear(connect, seal, -1, wake=self._wake)
+        self._alarmed = False  # there is one: we have said or heard it
+        self._ear = Ear(self._connections, seal, -1, wake=self._wake)
         self._agreement: Agreement | None = None
         self.newcomers = Newcomers(self.roster)
         self.clock: Clock | None = None  # of the attempt
+        self._told_by = ""  # the node whose clock our offset is measured against
 
     def fileno(self) -> int:
         """Readable when `event` should be asked."""
@@ -106,28 +120,36 @@ class Peers:
     # An attempt
 
     def attend(self, view: View, propose: Callable[[GroupCase], GroupDecision]) -> None:
-        """Take part in an attempt: listen to our predecessor and for alarms."""
+        """Take part in an attempt: listen to other nodes and for alarms."""
         if self.clock is not None:
             self.clock.close(self._store)
-        self.view, self.alarm = view, None
+        self.view, self.alarm, self._alarmed = view, None, False
+        self._watch = watch(view.names, self.me.node)
+        self._losses = Losses(self._store, self._seal, view)
         self._ear.close()
         self._agreement = Agreement(
             self._store, self._seal, view, self.me.node, limits=self.limits, propose=propose
         )
         self._listen()
-        self.clock = Clock(self._connect, self._seal, view.attempt)
-        if view.names[0] == self.me.node:
-            self.clock.answer()
-        else:
-            self.clock.ask()
-        self._ear = Ear(self._connect, self._seal, view.attempt, wake=self._wake)
+        self._tell_time(view)
+        self._ear = Ear(self._connections, self._seal, view.attempt, wake=self._wake)
         self._ear.listen()
 
+    def _tell_time(self, view: View) -> None:
+        before, self.clock = self.clock, Clock(self._connections, self._seal, view.attempt)
+        first = view.names[0]
+        if first == self.me.node:
+            self.clock.answer()
+        elif before is not None and before.is_known and first == self._told_by:
+            self.clock.offset = before.offset
+        else:
+            self.clock.ask(view.names.index(self.me.node))
+        self._told_by = first
+
     def _listen(self, more: Iterable[str] = ()) -> None:
-        names = self.view.names
-        before = names[names.index(self.me.node) - 1]
-        others = {before, *more, *self.newcomers.names()} - {self.me.node}
-        self._beats.watch(sorted(others), group=len(names))
+        others = {*self._watch.often, *more, *self.newcomers.names()} - {self.me.node}
+        whom = self._watch._replace(often=tuple(sorted(others)))
+        self._beats.watch(whom, group=len(self.view.names))
 
     def event(self) -> PeerEvent | None:
         """What has happened, if anything."""
@@ -138,13 +160,20 @@ class Peers:
             return PeerEvent.FENCED
         if self._beats.store_lost:
             return PeerEvent.STORE_LOST
-        if self._ear.alarmed.is_set():
+        self._alarmed |= self._ear.alarm is not None
+        if self._alarmed:
             return PeerEvent.ALARM
-        for node, seconds in self._beats.silent().items():
-            if node in self.view.names:
-                self.raise_alarm(Trouble.NODE_LOST, about=node, silent_s=seconds)
-                return PeerEvent.ALARM
+        for node, seconds in self._tell_silent().items():
+            self.raise_alarm(Trouble.NODE_LOST, about=node, silent_s=seconds)
+            return PeerEvent.ALARM
         return None
+
+    def _tell_silent(self) -> dict[str, float]:
+        """Members that we know to be lost, and seconds since their last beats; the others know."""
+        silent = self._beats.silent()
+        members = {node: silent[node] for node in silent if node in self.view.names}
+        self._losses.tell(members, {node: self._beats.count_of(node) for node in members})
+        return members
 
     def raise_alarm(self, trouble: Trouble, about: str = "", silent_s: float = 0.0) -> None:
         """Say that the attempt is over, unless somebody has said so before."""
@@ -154,14 +183,14 @@ class Peers:
             node=self.me.node,
             trouble=trouble,
             about=about,
-            count=self._beats.count_of(about),
             silent_s=round(silent_s, 3),
             at=time.time(),
         )
-        present = self._store.read(key)
+        message = self._seal.close(key, alarm)
+        present = self._store.replace(key, message)
         if opened_alarm(self._seal, self.view.attempt, present) is None:
-            self._store.replace(key, self._seal.close(key, alarm), present or b"")
-        self._ear.alarmed.set()
+            self._store.replace(key, message, present)
+        self._alarmed = True
 
     def is_mine_to_admit(self) -> bool:
         """Whether this node looks after newcomers: the first of the group does."""
@@ -189,22 +218,31 @@ class Peers:
     def settle(self) -> GroupDecision | None:
         """The decision on the attempt, once there is one; to be called again and again."""
         assert self._agreement is not None
-        agreement, alarm, lost = self._agreement, self.hear_alarm(), self._lost()
+        agreement, alarm = self._agreement, self.hear_alarm()
+        silent = self._tell_silent()
         if agreement.collecting:
-            self.newcomers.look()
-            suspects = agreement.missing(lost) if alarm is not None else ()
-            self._listen((*suspects, alarm.about) if self._is_loss(alarm) else suspects)
+            self._look_for_missing(agreement, alarm, silent)
         found = agreement.step(
             time.monotonic(),
             alarm=alarm,
-            decided=self._ear.decided.is_set(),
-            lost=lost,
+            decision=self._ear.decision,
+            lost=self._losses.known(silent),
             joining=self.newcomers.alive(self._beats),
             may_write=not self._beats.fenced,
         )
         if found is not None and alarm is None:
             self.raise_alarm(Trouble.DONE)  # wakes those who wait for the decision
         return found
+
+    def _look_for_missing(
+        self, agreement: Agreement, alarm: Alarm | None, silent: Mapping[str, float]
+    ) -> None:
+        self.newcomers.look()
+        missing: tuple[str, ...] = ()
+        if alarm is not None:
+            missing = agreement.missing(self._losses.known(silent))
+            self._losses.hear(missing)
+        self._listen(missing[:SUSPECTS])
 
     def decision_on(self, attempt: int) -> GroupDecision | None:
         """The decision on the end of an attempt in which this node took no part."""
@@ -216,42 +254,24 @@ class Peers:
         return self._agreement is not None and self._agreement.ready
 
     @property
+    def look_again_s(self) -> float:
+        """When to call `settle` again, at the latest; whoever hears of a decision is woken."""
+        mine = self._agreement is not None and self._agreement.collecting
+        return COLLECT_S if mine else TURN_S
+
+    @property
     def waiting_for(self) -> str:
         """What keeps the agreement, in words."""
         return self._agreement.waiting_for if self._agreement is not None else ""
 
     def hear_alarm(self) -> Alarm | None:
-        """The first word of trouble in this attempt, once we have been woken for it."""
-        if self.alarm is None and self._ear.alarmed.is_set():
+        """The first word of trouble in this attempt, once we have said or heard it."""
+        if self.alarm is None:
+            self.alarm = self._ear.alarm
+        if self.alarm is None and self._alarmed:
             message = self._store.read(alarm_key(self.view.attempt))
             self.alarm = opened_alarm(self._seal, self.view.attempt, message)
         return self.alarm
-
-    def _lost(self) -> dict[str, LostNode]:
-        silent = {n: s for n, s in self._beats.silent().items() if n in self.view.names}
-        alarm = self.alarm
-        # Another node's observation holds where we read the same last beat.
-        if self._is_loss(alarm) and self._beats.count_of(alarm.about) == alarm.count:
-            silent.setdefault(alarm.about, alarm.silent_s)
-        return {node: self._as_lost(node, seconds) for node, seconds in silent.items()}
-
-    def _is_loss(self, alarm: Alarm | None) -> TypeGuard[Alarm]:
-        return (
-            alarm is not None
-            and alarm.trouble is Trouble.NODE_LOST
-            and alarm.about in self.view.names
-        )
-
-    def _as_lost(self, node: str, seconds: float) -> LostNode:
-        card = self.view.members[self.view.names.index(node)]
-        first = self.view.first_rank(node)
-        return LostNode(
-            node=node,
-            host=card.host,
-            ranks=tuple(range(first, first + card.nproc)),
-            silent_s=round(seconds, 3),
-            last_at=time.time() - seconds,
-        )
 
     def wait_for_the_others(self, seconds: float) -> None:
         """Until all others, spares too, have left or are lost, at most for `seconds`. Waits."""

@@ -1,16 +1,18 @@
 """How often nodes beat, and for how long one has been silent.
 
-In each period every node sets its own key and reads its predecessor's. A beat is a counter,
-judged by the reader's own monotonic clock: clocks of different machines are never compared.
+In each period every node sets its own key, and some read others' (`decide.watching`). A beat is a
+counter, judged by the reader's own monotonic clock: clocks of different machines are never
+compared.
 """
 
 from math import inf
 
 import msgspec
 
+from resilient.decide.watching import operations
+
 FLOOR_S = 0.25  # no period is shorter
 BEATS_PER_LIMIT = 12  # of a node in the time after which it would be lost
-OPERATIONS = 2  # of each node on the store in one period
 OPERATIONS_PER_S = 1800.0  # of all nodes together, at most
 _LATE_S = 0.5  # by which a healthy node's beat may be late, on a machine under full load
 
@@ -30,7 +32,7 @@ def period_s(nodes: int, limit_s: float) -> float:
     more than OPERATIONS_PER_S. This last bound is the strongest: many nodes need a longer limit,
     see `least_limit_s`.
     """
-    bearable = OPERATIONS * max(nodes, 0) / OPERATIONS_PER_S
+    bearable = operations(nodes) / OPERATIONS_PER_S
     return max(FLOOR_S, limit_s / BEATS_PER_LIMIT, bearable)
 
 

@@ -59,7 +59,6 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     node: str  # who says it
     trouble: Trouble
     about: str = ""  # the node that is lost or joins, where it is not the speaker
-    count: int = -1  # its last beat that the speaker heard
     silent_s: float = 0.0  # for how long that was the last one
     at: float = 0.0  # seconds since the epoch on the speaker's clock
 

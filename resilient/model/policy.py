@@ -100,7 +100,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             "reach the others stops its own workers before that.",
             low=1.5,
         ),
-    ] = 3.0
+    ] = 2.5
     on_node_loss: Annotated[
         Literal["shrink", "wait", "stop"],
         plain(

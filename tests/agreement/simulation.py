@@ -70,6 +70,12 @@ class SimulatedStore:
         self._turn()
         return value
 
+    def peek(self, key: str) -> bytes | None:
+        return self.read(key)
+
+    def read_all(self, keys: list[str]) -> list[bytes | None]:
+        raise AssertionError("agreements read one by one")
+
     def write(self, key: str, value: str) -> None:
         self._turn()
         self._world.put(key, value.encode())
@@ -137,8 +143,9 @@ class Agent:
         agreement.publish(self._report())
         while self.found is None:
             now = self.world.now
+            told = opened(seal, 0, store.read(decision_key(0)))
             self.found = agreement.step(
-                now, alarm=ALARM, decided=True, lost=self.lost(now), joining=(), may_write=True
+                now, alarm=ALARM, decision=told, lost=self.lost(now), joining=(), may_write=True
             )
             self._turn()
 

@@ -257,9 +257,7 @@ def test_preemption_of_one_node_stops_all(ends: tuple, code: int) -> None:
 
 def test_the_last_beat_is_the_alarms_where_that_is_earlier() -> None:
     """A proposer that relies on the speaker's observation has not heard the silence itself."""
-    said = msgspec.structs.replace(
-        alarm(Trouble.NODE_LOST, "h3", "h2", at=100.0), silent_s=3.0, count=7
-    )
+    said = msgspec.structs.replace(alarm(Trouble.NODE_LOST, "h3", "h2", at=100.0), silent_s=3.0)
     one = case(
         view("h1", "h2", "h3"), report("h1"), report("h3", offset_s=2.0),
         lost=(lost("h2", 3.0, last=98.5),), alarm=said,
