@@ -40,6 +40,7 @@ from resilient.model.membership import (
 )
 
 JOIN_S, DECIDE_S = 300.0, 60.0
+PER_S = 125.0  # agents that begin in a second: here they share a machine's cores
 ALLOWANCE = Allowance(max_restarts=100, infra_restarts_per_hour=10_000, rendezvous_retries=100)
 
 
@@ -71,8 +72,9 @@ class Agent(threading.Thread):
         super().__init__(daemon=True)
         self.number, self._of, self.dead = number, of, False
         self.stores: list[Counted] = []
+        self.alarmed: list[float] = []  # when each alarm was heard
         self.decided: list[float] = []  # when each decision was read
-        self.removed = 0
+        self.removed = self.fenced = 0
         self.joined = threading.Event()
 
         def connect() -> Any:
@@ -90,6 +92,7 @@ class Agent(threading.Thread):
 
     def run(self) -> None:
         view = self.peers.roster.exchange(self.peers.me, self.number, self._of, JOIN_S)
+        time.sleep(self.number / PER_S)
         self.peers.begin_beating()
         self.peers.attend(view, propose)
         self.joined.set()
@@ -97,19 +100,27 @@ class Agent(threading.Thread):
         poll.register(self.peers.fileno(), select.POLLIN)
         while not self.dead:
             poll.poll(500)
-            if not self.dead and self.peers.event() is PeerEvent.ALARM:
+            event = None if self.dead else self.peers.event()
+            if event is PeerEvent.FENCED:
+                self.fenced = 1
+                self.die()
+            elif event is PeerEvent.ALARM:
                 self._settle()
 
     def _settle(self) -> None:
         peers = self.peers
         view = peers.view
         me = peers.me.node
+        self.alarmed.append(now_s())
         peers.publish(NodeReport(attempt=view.attempt, node=me, state=NodeState.DEAD))
+        poll = select.poll()
+        poll.register(peers.fileno(), select.POLLIN)
         decision = None
         while decision is None and not self.dead:
+            peers.event()
             decision = peers.settle()
             if decision is None:
-                time.sleep(0.05)
+                poll.poll(1000 * peers.look_again_s)
         if decision is not None:
             self.decided.append(now_s())
             self.removed += len(decision.change.remove)
@@ -119,6 +130,10 @@ class Agent(threading.Thread):
         """As by SIGKILL: the heart stops, and nothing is said."""
         self.dead = True
         self.peers.stop_beating()
+
+    def settled(self) -> bool:
+        """Whether what is done once, after joining, is done."""
+        return self.peers.clock is not None and self.peers.clock.is_known
 
     def operations(self) -> int:
         return sum(store.operations for store in self.stores)
@@ -159,6 +174,10 @@ class Torchs(threading.Thread):
         self.handler.next_rendezvous()
         self.joined.set()
 
+    def settled(self) -> bool:
+        """Joining is all that it does once."""
+        return True
+
     def operations(self) -> int:
         return self.calls
 
@@ -169,6 +188,7 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     threading.stack_size(256 << 10)
+    sys.setswitchinterval(1.0)  # hundreds of threads that wait for the interpreter wake this often
     base = TCPStore("127.0.0.1", given["port"], is_master=False, wait_for_workers=False)
     if given["torch"]:
         agents: list[Any] = [Torchs(n, given["port"], given["of"]) for n in given["agents"]]
@@ -204,6 +224,10 @@ def answer(request: dict[str, Any], agents: list[Any], counts: Counts) -> dict[s
         for agent in agents:
             agent.start()
         return {"joined": all(agent.joined.wait(JOIN_S) for agent in agents)}
+    if request["do"] == "settle":
+        while not all(agent.settled() for agent in agents):
+            time.sleep(0.1)
+        return {}
     if request["do"] == "count":
         operations, seconds = counts.since()
         decisions = max((len(getattr(agent, "decided", ())) for agent in agents), default=0)
@@ -211,10 +235,12 @@ def answer(request: dict[str, Any], agents: list[Any], counts: Counts) -> dict[s
             "operations": operations,
             "latency_s": seconds / max(1, operations),
             "decisions": decisions,
+            "fenced": sum(getattr(agent, "fenced", 0) for agent in agents),
         }
     if request["do"] == "lose":
         for agent in agents:
             agent.decided.clear()
+            agent.alarmed.clear()
             agent.removed = 0
             if agent.number in request["agents"]:
                 with suppress(OSError):
@@ -226,8 +252,16 @@ def answer(request: dict[str, Any], agents: list[Any], counts: Counts) -> dict[s
         time.sleep(0.02)
     missing = [a.peers.me.node for a in living if a.removed < request["victims"]]
     if missing:
-        print(f"no decision at {missing[:5]}: {living[0].peers.waiting_for}", file=sys.stderr)
+        fenced = sum(agent.fenced for agent in living)
+        alarmed = sum(agent.peers.alarm is not None for agent in living)
+        waiting = {agent.peers.waiting_for for agent in living} - {""}
+        print(
+            f"no decision at {len(missing)} of {len(living)} agents ({missing[0]}, …): "
+            f"{alarmed} alarmed, {fenced} fenced, waiting for {waiting}",
+            file=sys.stderr,
+        )
     return {
+        "alarmed_at": [agent.alarmed[0] for agent in living if agent.alarmed],
         "at": [agent.decided[-1] for agent in living if agent.decided],
         "decisions": max((len(agent.decided) for agent in living), default=0),
     }
