@@ -12,6 +12,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """No setting of the person who runs the tests may change their result."""
     for name in [n for n in os.environ if n.startswith(LAUNCHER_VARIABLES)]:
         del os.environ[name]
+    # Stores that tests hold themselves ask a name server too, and wait for a lost answer.
+    os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

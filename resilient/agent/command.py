@@ -66,12 +66,23 @@ def agent_main(argv: list[str], policy: Policy, private_dir: str | None) -> int:
     words = [sys.argv[0], *argv]
     log_dir = str(Path(private_dir) / "logs") if private_dir else None
     outcome = Outcome()
+    _bound_lookups()
     code = _run_to_the_end(args, policy, words, log_dir, outcome)
     outcome.show()
     if outcome.threads_stuck:
         sys.stdout.flush()
         os._exit(code)
     return code
+
+
+def _bound_lookups() -> None:
+    """Let a question to a silent name server end after a second or two, in this process only.
+
+    torch's store asks for the name of everybody who connects, and answers nobody meanwhile: with
+    the resolver's 5 s one lost packet is longer than a node's lease. Workers do not inherit it.
+    """
+    if "RES_OPTIONS" not in os.environ:
+        os.putenv("RES_OPTIONS", "timeout:1 attempts:2")
 
 
 def _run_to_the_end(

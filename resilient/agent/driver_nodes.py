@@ -19,17 +19,24 @@ from resilient.agent.decided_rendezvous import workers_of
 from resilient.agent.driver import Driver
 from resilient.agent.evidence import nothing_known
 from resilient.agent.failopen import failing_open
-from resilient.agent.nodes import STORE_LOST, JoinInstead, Nodes, RunEnded, StoreLost
+from resilient.agent.nodes import (
+    RECYCLE,
+    STORE_LOST,
+    JoinInstead,
+    Nodes,
+    NotTakenIn,
+    StoreLost,
+)
 from resilient.agent.recorder import say
 from resilient.agent.results import nothing_done
 from resilient.agent.run_id import new_run_id
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import RunResult, SeamAgent, SignalException
+from resilient.decide.membership import RECYCLE as NEEDS_RECYCLING
 from resilient.model.decision import Action, Decision
 from resilient.model.errors import Unavailable
 from resilient.model.membership import GroupDecision, NodeState, Trouble, Verdict
 
-RECYCLE = 70  # exit code
 STORE_LOST_GRACE_S = 1.0  # another attempt may begin elsewhere; nobody knows of ours any more
 
 
@@ -54,7 +61,7 @@ class NodesDriver(Driver):
         """Until the end. Raises SignalException, and Unavailable when the store is lost."""
         try:
             return super().run()
-        except RunEnded as error:
+        except NotTakenIn as error:
             say(str(error))
             if not error.exit_code:
                 return nothing_done(self.agent)
@@ -152,30 +159,37 @@ class NodesDriver(Driver):
         if outcome is Outcome.SIGNAL:
             raise self.session.signals.exception()
         if outcome is Outcome.FENCED:
-            self._fenced(attempt)
-            return None
+            return self._fenced(attempt)
         return self._agree(attempt, outcome)
 
-    def _fenced(self, attempt: Attempt) -> None:
+    def _fenced(self, attempt: Attempt) -> RunResult | None:
         say("this node could not reach the others in time; its workers were killed")
         self.session.recorder.event("node.fenced")
         self._stop("fault", 0.0)
         self.stopper.confirm(attempt)
-        self._come_back()
+        self.nodes.take_part_again()
+        try:
+            return self._agree(attempt, Outcome.FENCED)
+        except StoreLost:  # by connections that broke meanwhile
+            self._come_back()
+            return None
 
     def _agree(self, attempt: Attempt, outcome: Outcome) -> RunResult | None:
         done = outcome is Outcome.SUCCEEDED
-        if outcome is Outcome.FAILED:
-            self.nodes.alarm(Trouble.FAULT)
-        if not done:
+        fenced = outcome is Outcome.FENCED
+        if outcome is Outcome.FAILED or fenced:
+            self.nodes.alarm(Trouble.FENCED if fenced else Trouble.FAULT)
+        if not done and not fenced:
             whole = outcome is Outcome.PREEMPTED or self.nodes.trouble() is Trouble.JOINING
             self._stop("outside" if whole else "fault", self.agent.stop_grace_s)
         evidence = self._gather(attempt, gently=done)
+        if fenced and evidence is not None:  # our own SIGKILLs would look like somebody else's
+            evidence = msgspec.structs.replace(evidence, ends=(), stopped=())
         recycle = evidence is not None and bool(evidence.unkillable)
         self.nodes.report(
             evidence,
             state=NodeState.DONE if done else NodeState.DEAD,
-            leaving="recycle" if recycle else "",
+            leaving=NEEDS_RECYCLING if recycle else "",
             preempted=self.notices.received,
         )
         decision = self.nodes.settle(self._meanwhile)

@@ -55,8 +55,12 @@ class Heartbeats:
         wake: Callable[[], None],
         kill: Callable[[], None],
         abandon: Callable[[], None] = lambda: None,
+        count: int = 0,
     ) -> None:
-        """`kill`: our lease has run out. `abandon`: and nobody has heeded that for the limit."""
+        """`kill`: our lease has run out. `abandon`: and nobody has heeded that for the limit.
+
+        `count`: of the last beat under this name, where there was one before.
+        """
         self._connect, self._seal, self._me, self._wake, self._kill = connect, seal, me, wake, kill
         self._abandon, self._heeded = abandon, threading.Event()
         self._given_s = self._limit_s = limit_s  # many nodes need a longer one than was given
@@ -65,12 +69,13 @@ class Heartbeats:
         self._pulses: dict[str, Pulse] = {}
         self._rarely: frozenset[str] = frozenset()  # of those, whom we ask only now and then
         self._store: ControlStore  # from `begin` on, the beater's own
-        self._count, self._rounds, self._written = 0, 0, b""
+        self.count, self._rounds, self._written = count, 0, b""
         self._lock = threading.Lock()
         self._closed, self._changed = threading.Event(), threading.Event()
         self._renewed = now_s()
         self.store_lost = ""  # why, once the store's host does not answer any more
         self.fenced = False  # our lease ran out, and our workers were killed for it
+        self.unanswered_s = 0.0  # then: for how long the store had not answered
         self._ended = threading.Event()  # the beater has: its last beat was answered, or failed
 
     def begin(self) -> None:
@@ -151,9 +156,9 @@ class Heartbeats:
 
         Setting a key has no answer; only comparing and setting it has.
         """
-        self._count += 1
+        self.count += 1
         key = beat_key(self._me)
-        message = self._seal.close(key, Beat(self._count))
+        message = self._seal.close(key, Beat(self.count))
         found = self._store.replace(key, message, self._written)
         self._written = message.encode()
         if found != self._written:  # a stranger's value lay there
@@ -225,6 +230,8 @@ class Heartbeats:
 
     def _fence(self) -> None:
         if not self._closed.is_set():
+            if not self.fenced:
+                self.unanswered_s = now_s() - self._renewed
             self.fenced = True
             self._kill()
             self._wake()

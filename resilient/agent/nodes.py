@@ -22,13 +22,14 @@ from resilient.agent.decided_rendezvous import (
     shared_store,
     store_for_workers,
 )
-from resilient.agent.opening import RunEnded, card_of, is_first_view, join, meet
+from resilient.agent.opening import RECYCLE, NotTakenIn, card_of, is_first_view, join, meet
 from resilient.agent.peers import PeerEvent, Peers
 from resilient.agent.recorder import say
 from resilient.agent.reports import fitting
 from resilient.agent.sealing import Seal
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import SeamAgent
+from resilient.decide.membership import RECYCLE as NEEDS_RECYCLING
 from resilient.decide.membership import apply
 from resilient.model.decision import PastAttempt
 from resilient.model.evidence import AttemptEvidence
@@ -42,9 +43,10 @@ from resilient.model.membership import (
     Verdict,
     View,
 )
+from resilient.sense.machine import boot_id
 from resilient.sense.own_sockets import listens_on
 
-__all__ = ["JoinInstead", "Nodes", "RunEnded", "StoreLost"]
+__all__ = ["RECYCLE", "JoinInstead", "Nodes", "NotTakenIn", "StoreLost"]
 
 LEAVE_S = 10.0  # for how long the store's host stays for the others at the end
 DONE_S = 0.5  # between two looks for a decision while nobody has said that the attempt is over
@@ -78,6 +80,7 @@ class Nodes:
         self._peers: Peers | None = None
         self._next: View | None = None  # as decided
         self._lost = False  # the store
+        self._fenced_s = 0.0  # for how long it did not answer when our lease ran out
         self._refused: dict[str, int] = {}
         self._admission = Admission(session)
 
@@ -163,14 +166,23 @@ class Nodes:
         """For how long a node that was just decided upon may take to do its part."""
         return 3 * self._session.policy.node_timeout_s
 
-    def come_back(self) -> tuple[int, list[PastAttempt]]:
-        """After our lease ran out: the workers are dead, and we ask as a newcomer.
+    def take_part_again(self) -> None:
+        """After our lease ran out: the workers are dead, but nobody may know yet that we were away.
 
-        Raises StoreLost where that is because the store cannot be reached.
+        Raises StoreLost where the store does not answer now either.
         """
         if not self.peers.reachable():
             raise StoreLost("no answer within the time of the lease")
-        self.peers.roster.leave(self.peers.me.node)
+        self._fenced_s = self.peers.unanswered_s
+        self.peers.beat_again()
+
+    def come_back(self) -> tuple[int, list[PastAttempt]]:
+        """The group went on without us: we ask as a newcomer, over new connections.
+
+        Raises StoreLost.
+        """
+        with suppress(StoreLost):  # by the old connections
+            self.peers.roster.leave(self.peers.me.node)
         self.peers.close()
         self._lives += 1
         self._peers, self._next = None, None
@@ -253,7 +265,8 @@ class Nodes:
 
     def alarm(self, trouble: Trouble) -> None:
         """Tell the others that the attempt is over."""
-        self.peers.raise_alarm(trouble, about=self.peers.me.node)
+        silent_s = self._fenced_s if trouble is Trouble.FENCED else 0.0
+        self.peers.raise_alarm(trouble, about=self.peers.me.node, silent_s=silent_s)
 
     def report(
         self,
@@ -265,6 +278,8 @@ class Nodes:
     ) -> None:
         """Publish how our part ended."""
         peers = self.peers
+        if leaving == NEEDS_RECYCLING:
+            peers.roster.condemn(boot_id(), peers.me.node)
         report = NodeReport(
             attempt=peers.view.attempt,
             node=peers.me.node,
@@ -285,6 +300,8 @@ class Nodes:
             event = peers.event()
             if event is PeerEvent.STORE_LOST:
                 raise StoreLost("the store's host does not answer")
+            if event is PeerEvent.FENCED:  # nothing runs here any more
+                self.take_part_again()
             decision = peers.settle()
             if decision is not None:
                 break

@@ -13,15 +13,17 @@ from resilient.agent.torch_seam import SeamAgent
 from resilient.model.decision import PastAttempt
 from resilient.model.errors import Misuse
 from resilient.model.membership import NodeCard, Verdict, View
+from resilient.sense.machine import boot_id
 
+RECYCLE = 70  # exit code: restart this machine
 LOOK_S = 0.5  # between two looks for a decision that takes us in
 
 
-class RunEnded(Exception):
-    """The run ended, well or not, while this node waited to be taken in."""
+class NotTakenIn(Exception):
+    """The run goes on without this node, or has ended."""
 
     def __init__(self, exit_code: int, sentence: str) -> None:
-        super().__init__(f"the run ended while this node waited to be taken in: {sentence}")
+        super().__init__(sentence)
         self.exit_code = exit_code
 
 
@@ -71,9 +73,16 @@ def refuse_mixture(view: View) -> None:
 def join(peers: Peers, session: Session, patience_s: float) -> tuple[View, list[PastAttempt]]:
     """Ask to be taken in and wait for it: the view that has us, and what went before.
 
-    Waits as long as the run goes on. Raises RunEnded when it ends without us, Misuse when it
-    runs other software, TimeoutError when the attempt that was to have us does not begin.
+    Waits as long as the run goes on. Raises NotTakenIn when it ends without us or this machine
+    needs recycling, Misuse when the run has other software, TimeoutError when the attempt that
+    was to have us does not begin.
     """
+    if peers.roster.is_condemned(boot_id()):
+        raise NotTakenIn(
+            RECYCLE,
+            "an earlier agent on this machine left a process that cannot be killed, so the run "
+            "takes no node on it any more; restart the machine",
+        )
     attempt = peers.roster.current() or 0
     view = peers.roster.view(attempt)
     if view is not None:
@@ -90,6 +99,10 @@ def join(peers: Peers, session: Session, patience_s: float) -> tuple[View, list[
         attempt += 1
         past.append(decision.past)
         if decision.change.verdict is Verdict.STOP:
-            raise RunEnded(decision.change.exit_code, decision.past.diagnosis.sentence)
+            why = decision.past.diagnosis.sentence
+            raise NotTakenIn(
+                decision.change.exit_code,
+                f"the run ended while this node waited to be taken in: {why}",
+            )
         if any(card.node == peers.me.node for card in decision.change.add):
             return peers.roster.await_view(attempt, patience_s), past

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 
 import msgspec
 
@@ -73,7 +74,8 @@ class Peers:
         self._store = self._connections.open()
         self.roster, self.fence = Roster(self._store, seal), Fence(self._store, seal)
         self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._beats = Heartbeats(
+        self._new_beats = partial(
+            Heartbeats,
             self._connections.open,
             seal,
             me.node,
@@ -82,6 +84,7 @@ class Peers:
             kill=kill,
             abandon=abandon,
         )
+        self._beats = self._new_beats()
         self.view = View(attempt=-1, members=())
         self._watch = Watch(often=())
         self._losses = Losses(self._store, seal, self.view)
@@ -105,6 +108,12 @@ class Peers:
         """From now on others may count on us."""
         self._beats.begin()
 
+    def beat_again(self) -> None:
+        """After a fence, once nothing runs here any more: take part again. Raises StoreLost."""
+        self._beats = self._new_beats(count=self._beats.count)
+        self._beats.begin()
+        self._listen()
+
     def stop_beating(self) -> None:
         """From now on nobody may count on us; our lease ends without a kill."""
         self._beats.close()
@@ -112,6 +121,11 @@ class Peers:
     def refused(self) -> dict[str, int]:
         """How many messages were refused so far, by reason."""
         return dict(self._seal.refused)
+
+    @property
+    def unanswered_s(self) -> float:
+        """After a fence: for how long the store had not answered."""
+        return self._beats.unanswered_s
 
     def reachable(self) -> bool:
         """After a fence: whether the store can be used again. May wait for the node timeout."""

@@ -7,6 +7,7 @@
     run_id                  the name of the run, and of its directory
     join/<i>                the i-th newcomer's card
     left/<node>             that a node has ended its part in the run
+    recycle/<boot id>       that a machine has a process which cannot be killed
 
 Each is written by one node, or once by whoever is first.
 """
@@ -117,6 +118,14 @@ class Roster:
     def has_left(self, node: str) -> bool:
         """Whether a node has said so."""
         return self._get(f"left/{node}", Left) is not None
+
+    def condemn(self, machine: str, node: str) -> None:
+        """Say that a machine needs recycling: no node on it is taken in any more."""
+        self._put(f"recycle/{machine}", Left(node))
+
+    def is_condemned(self, machine: str) -> bool:
+        """Whether somebody has said so."""
+        return self._get(f"recycle/{machine}", Left) is not None
 
     def knock(self, me: NodeCard) -> None:
         """Ask to be taken in. Raises TimeoutError when there are too many newcomers."""

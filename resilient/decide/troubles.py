@@ -9,6 +9,7 @@ from resilient.model.membership import GroupCase, LostNode, NodeCard, NodeReport
 
 _OF_ALARM = {
     Trouble.NODE_LOST: NodeTroubleKind.LOST,
+    Trouble.FENCED: NodeTroubleKind.FENCED,
     Trouble.LEAVING: NodeTroubleKind.LEAVING,
     Trouble.PREEMPTED: NodeTroubleKind.PREEMPTED,
     Trouble.JOINING: NodeTroubleKind.JOINING,
@@ -163,14 +164,15 @@ def _from_alarm(case: GroupCase, members: Mapping[str, NodeCard], time: CommonTi
     at, uncertainty_s = _alarm_time(case, time)
     kind = _OF_ALARM[alarm.trouble]
     lost = kind is NodeTroubleKind.LOST
+    silent = lost or kind is NodeTroubleKind.FENCED
     return NodeTrouble(
         node=node,
         host=card.host if card is not None else node,
         kind=kind,
         ranks=tuple(range(first, first + card.nproc)) if card is not None else (),
         why=CAME_BACK if lost else "",
-        at=at - alarm.silent_s if lost else at,
-        silent_s=alarm.silent_s if lost else 0.0,
+        at=at - alarm.silent_s if silent else at,
+        silent_s=alarm.silent_s if silent else 0.0,
         uncertainty_s=uncertainty_s,
         alarmed=True,
     )

@@ -19,6 +19,7 @@ _NAMED = 3  # nodes in a sentence
 _QUOTED = 8  # nodes in the evidence
 _CLASS = {
     NodeTroubleKind.LOST: FailureClass.NODE_LOST,
+    NodeTroubleKind.FENCED: FailureClass.NODE_LOST,
     NodeTroubleKind.PREEMPTED: FailureClass.PREEMPTED,
 }
 
@@ -69,6 +70,8 @@ def _who(trouble: NodeTrouble) -> str:
 
 
 def _what(trouble: NodeTrouble) -> str:
+    if trouble.kind is NodeTroubleKind.FENCED:
+        return f"no answer from the store for {trouble.silent_s:.1f} s"
     if trouble.kind is NodeTroubleKind.LOST:
         back = f"; {trouble.why}" if trouble.why else ""
         return f"no heartbeat for {trouble.silent_s:.1f} s{back}"
@@ -85,6 +88,12 @@ def _sentence(first: NodeTrouble, alike: Sequence[NodeTrouble]) -> str:
             text += f"; {first.why}, so it was slow or cut off for a time."
         else:
             text += "; its host, its agent or the network to it is gone."
+    elif first.kind is NodeTroubleKind.FENCED:
+        text = (
+            f"{who} had no answer from the store that the nodes share for {first.silent_s:.1f} s, "
+            "so it killed its own workers; the store's host, its name service or the network "
+            "stood still for a time."
+        )
     elif first.kind is NodeTroubleKind.JOINING:
         text = f"nothing failed: all ranks were stopped to take in {who}{also}."
     elif first.kind is NodeTroubleKind.PREEMPTED:

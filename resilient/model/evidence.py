@@ -69,6 +69,7 @@ class NodeTroubleKind(Enum):
     """What happens to a node as a whole."""
 
     LOST = "lost"  # its heartbeat is gone
+    FENCED = "fenced"  # it could not reach the store in time, and has killed its own workers
     LEAVING = "leaving"  # it was told to stop
     PREEMPTED = "preempted"  # the platform takes it back
     RECYCLE = "recycle"  # a process on it cannot be killed
@@ -84,7 +85,7 @@ class NodeTrouble(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()  # global ranks in the attempt that ended; none for one that joins
     why: str = ""  # e.g. the signal by which it was told to stop
     at: float = 0.0  # seconds since the epoch, by the clock of the evidence
-    silent_s: float = 0.0  # for a lost one; 0 where it was taken for lost and then reported
+    silent_s: float = 0.0  # of a lost one; of the store, for a fenced one
     uncertainty_s: float = 0.0  # of `at`
     alarmed: bool = False  # its alarm was the first of the attempt: all were stopped for it
 

@@ -46,6 +46,7 @@ class Trouble(Enum):
 
     FAULT = "fault"  # a worker of its own failed
     NODE_LOST = "node_lost"  # another node's heartbeat is gone
+    FENCED = "fenced"  # it could not reach the store in time, and has killed its own workers
     LEAVING = "leaving"  # it was told to stop
     PREEMPTED = "preempted"  # the platform announced that it takes the node back
     JOINING = "joining"  # a node waits to be taken in
@@ -59,7 +60,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     node: str  # who says it
     trouble: Trouble
     about: str = ""  # the node that is lost or joins, where it is not the speaker
-    silent_s: float = 0.0  # for how long that was the last one
+    silent_s: float = 0.0  # since the last sign of that node, or of the store
     at: float = 0.0  # seconds since the epoch on the speaker's clock
 
 

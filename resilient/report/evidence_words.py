@@ -20,6 +20,7 @@ _NODES_SHOWN = 8
 _NO_CLOCK_S = 60.0  # an uncertainty that says nothing any more
 _TROUBLE = {
     NodeTroubleKind.LOST: "fell silent",
+    NodeTroubleKind.FENCED: "had no answer from the store",
     NodeTroubleKind.LEAVING: "was told to stop",
     NodeTroubleKind.PREEMPTED: "is taken back by the platform",
     NodeTroubleKind.RECYCLE: "has a process that cannot be killed",

@@ -140,7 +140,7 @@ class Agent:
         agreement = Agreement(
             store, seal, self.view, self.name, limits=limits, propose=self._propose
         )
-        agreement.publish(self._report())
+        agreement.publish(report_of(self.view, self.at, self._rank_failed))
         while self.found is None:
             now = self.world.now
             told = opened(seal, 0, store.read(decision_key(0)))
@@ -149,22 +149,23 @@ class Agent:
             )
             self._turn()
 
-    def _report(self) -> NodeReport:
-        ends = ()
-        if self.at == self._rank_failed:
-            card = self.view.members[self.at]
-            ends = (
-                WorkerEnd(
-                    rank=self.at, local_rank=0, pid=10, host=card.host, exit_code=-9, mono=1, at=1
-                ),
-            )
-        evidence = AttemptEvidence(
-            attempt=0, host=self.view.members[self.at].host, started_at=0, noticed_at=2, ends=ends
-        )
-        return NodeReport(attempt=0, node=self.name, state=NodeState.DEAD, evidence=evidence)
-
     def _propose(self, case: GroupCase) -> GroupDecision:
-        return as_decision(case, decide_group(case, (), ALLOWANCE, diagnose, at=self.world.now))
+        return propose(case, at=self.world.now)
+
+
+def report_of(view: View, at: int, rank_failed: int) -> NodeReport:
+    """Each saw something else: one of them that its worker was killed, the others nothing."""
+    ends: tuple[WorkerEnd, ...] = ()
+    host = view.members[at].host
+    if at == rank_failed:
+        ends = (WorkerEnd(rank=at, local_rank=0, pid=10, host=host, exit_code=-9, mono=1, at=1),)
+    evidence = AttemptEvidence(attempt=0, host=host, started_at=0, noticed_at=2, ends=ends)
+    return NodeReport(attempt=0, node=view.names[at], state=NodeState.DEAD, evidence=evidence)
+
+
+def propose(case: GroupCase, at: float) -> GroupDecision:
+    """What whoever decides would have the group do."""
+    return as_decision(case, decide_group(case, (), ALLOWANCE, diagnose, at=at))
 
 
 def view_of(count: int) -> View:

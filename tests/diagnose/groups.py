@@ -13,7 +13,7 @@ from resilient.model.evidence import (
     WorkerEnd,
 )
 
-LOST, LEAVING, PREEMPTED, RECYCLE, JOINING = NodeTroubleKind
+LOST, FENCED, LEAVING, PREEMPTED, RECYCLE, JOINING = NodeTroubleKind
 
 
 def on(rank: int, exit_code: int, mono: float = 100.0, **more: Any) -> WorkerEnd:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnose.groups import (
+    FENCED,
     JOINING,
     LEAVING,
     LOST,
@@ -34,6 +35,9 @@ SENTENCES: list[tuple[tuple[NodeTrouble, ...], FailureClass, int | None, str]] =
      "no heartbeat for 3.1 s (also node h3 (ranks 4 and 5));"),
     ((trouble(2, LOST, silent_s=3.0, why="it came back", alarmed=True),), FailureClass.NODE_LOST,
      2, "3.0 s; it came back, so it was slow or cut off for a time."),
+    ((trouble(2, FENCED, silent_s=1.8, alarmed=True),), FailureClass.NODE_LOST, 2,
+     "Node h2 (ranks 2 and 3) had no answer from the store that the nodes share for 1.8 s, so it "
+     "killed its own workers;"),
     ((trouble(2, LEAVING, why="SIGTERM", alarmed=True),), FailureClass.MEMBERSHIP, 2,
      "Node h2 (ranks 2 and 3) was told to stop by SIGTERM; nothing of the program failed."),
     ((trouble(2, PREEMPTED, alarmed=True),), FailureClass.PREEMPTED, 2,
@@ -211,7 +215,7 @@ def test_total_with_nodes(
     assert found.sentence.endswith(".")
     assert (UNKNOWN in found.sentence) <= (found.confidence <= 0.5)
     if found.class_ is FailureClass.NODE_LOST:
-        assert any(one.kind is LOST for one in troubles)
+        assert any(one.kind in (LOST, FENCED) for one in troubles)
 
 
 @settings(max_examples=300, deadline=None)
