@@ -133,7 +133,7 @@ class Agent(threading.Thread):
 
     def settled(self) -> bool:
         """Whether what is done once, after joining, is done."""
-        return self.peers.clock is not None and self.peers.clock.is_known
+        return self.peers.clock is not None and self.peers.clock.is_fresh
 
     def operations(self) -> int:
         return sum(store.operations for store in self.stores)

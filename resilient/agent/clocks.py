@@ -6,6 +6,7 @@ A store has no clock of its own, so the first node of the group stands for it. W
 came, the uncertainty says that nothing is known of the order of events across nodes.
 """
 
+import math
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +19,7 @@ from resilient.agent.sealing import Refused, Seal
 from resilient.decide.clock import Offset, Ping, offset
 
 PINGS, ANSWER_S, WAIT_S = 3, 5.0, 3600.0
+FRESH_S = 600.0
 ASK_PER_S = 50.0  # nodes: each asks some ten things of the store
 UNKNOWN = Offset(offset_s=0.0, uncertainty_s=86400.0)
 SAME = Offset(offset_s=0.0, uncertainty_s=0.0)
@@ -36,17 +38,18 @@ class Clock:
         self._seal, self._connections = seal, connections
         self._base = f"attempt/{attempt}/clock"
         self.offset = UNKNOWN
+        self.measured_at = -math.inf  # monotonic
         self._closed = threading.Event()
         self._answers = False
 
     @property
-    def is_known(self) -> bool:
-        """Whether the offset was measured."""
-        return self.offset is not UNKNOWN
+    def is_fresh(self) -> bool:
+        """Whether the offset was measured, and not long ago: clocks drift."""
+        return time.monotonic() - self.measured_at < FRESH_S
 
     def answer(self) -> None:
         """On the first node: answer the others until closed."""
-        self.offset, self._answers = SAME, True
+        self.offset, self.measured_at, self._answers = SAME, time.monotonic(), True
         threading.Thread(target=self._answer, name="resilient-clock-answers", daemon=True).start()
 
     def ask(self, turn: int = 0) -> None:
@@ -55,6 +58,10 @@ class Clock:
             target=self._ask, args=(turn / ASK_PER_S,), name="resilient-clock", daemon=True
         )
         thread.start()
+
+    def know(self, before: "Clock") -> None:
+        """On another node: what the last attempt's clock has found still holds."""
+        self.offset, self.measured_at = before.offset, before.measured_at
 
     def close(self, store: ControlStore) -> None:
         """Let the answering thread go. Raises StoreLost."""
@@ -85,7 +92,9 @@ class Clock:
                 received, message = time.time(), store.read(answer) or b""
                 moment = self._seal.open(answer, message, Moment)
                 pings.append(Ping(sent=sent, remote=moment.at, received=received))
-        self.offset = offset(pings) or UNKNOWN
+        found = offset(pings)
+        if found is not None:
+            self.offset, self.measured_at = found, time.monotonic()
 
     def _put(self, store: ControlStore, name: str, moment: Moment) -> None:
         key = f"{self._base}/{name}"

@@ -38,6 +38,10 @@ class Losses:
         self._told: set[str] = set()
         self._heard: dict[str, float] = {}
 
+    def is_member(self, node: str) -> bool:
+        """Whether a node takes part in this attempt."""
+        return node in self._members
+
     def tell(self, silent: Mapping[str, float], counts: Mapping[str, int]) -> None:
         """Say who is silent, once each: for how many seconds, and what its last beat was."""
         for node, seconds in silent.items():

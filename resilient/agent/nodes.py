@@ -14,7 +14,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from resilient.agent.admission import Admission
 from resilient.agent.attempt import Attempt, Outcome
-from resilient.agent.control_store import StoreLost, TorchControlStore, notice_silence
+from resilient.agent.control_store import StoreLost
 from resilient.agent.decided_rendezvous import (
     Met,
     node_limits,
@@ -22,11 +22,10 @@ from resilient.agent.decided_rendezvous import (
     shared_store,
     store_for_workers,
 )
-from resilient.agent.opening import RECYCLE, NotTakenIn, card_of, is_first_view, join, meet
+from resilient.agent.opening import RECYCLE, NotTakenIn, is_first_view, join, meet, peers_over
 from resilient.agent.peers import PeerEvent, Peers
 from resilient.agent.recorder import say
 from resilient.agent.reports import fitting
-from resilient.agent.sealing import Seal
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import SeamAgent
 from resilient.decide.membership import RECYCLE as NEEDS_RECYCLING
@@ -36,7 +35,6 @@ from resilient.model.evidence import AttemptEvidence
 from resilient.model.membership import (
     GroupCase,
     GroupDecision,
-    NodeLimits,
     NodeReport,
     NodeState,
     Trouble,
@@ -100,23 +98,12 @@ class Nodes:
         base = shared_store(self._handler)
         if self._peers is not None or not isinstance(base, TCPStore):
             return self._peers is not None
-        limit_s = self._session.policy.node_timeout_s
-        notice_silence(base.host, base.port, limit_s)
-        scope = self._handler.get_run_id()
-        secret = self._session.policy.run_key or f"run {scope}"
-        low, high, join_s = node_limits(self._handler)
-        wait_s = self._session.policy.node_wait_s
-        self._peers = Peers(
-            lambda: TorchControlStore(base, scope, limit_s),
-            Seal(secret.encode(), scope),
-            card_of(self._session, self._agent, self._lives),
-            limits=NodeLimits(
-                min_nodes=low,
-                max_nodes=high,
-                on_loss=self._session.policy.on_node_loss,
-                wait_s=join_s if wait_s is None else wait_s,
-            ),
-            limit_s=limit_s,
+        self._peers = peers_over(
+            base,
+            self._session,
+            self._agent,
+            lives=self._lives,
+            limits=node_limits(self._handler),
             kill=self._kill,
             abandon=self._abandon,
         )
@@ -198,9 +185,7 @@ class Nodes:
         rank = view.names.index(peers.me.node)
         if rank == 0:
             store, host, port = store_for_workers(self._handler, own_address(self._handler))
-            peers.fence.raise_to(view.attempt)
-            peers.roster.publish(view)
-            peers.roster.publish_store(view.attempt, host, port)
+            peers.open_attempt(view, host, port)
         else:
             host, port = peers.roster.store_of(view.attempt, self._patience_s())
             store = TCPStore(host, port, is_master=False, wait_for_workers=False)

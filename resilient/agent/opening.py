@@ -1,18 +1,21 @@
 """How a node comes into a run on several nodes: it meets the others first, or it joins later."""
 
 import time
+from collections.abc import Callable
 
 import torch
-from torch.distributed import is_nccl_available
+from torch.distributed import TCPStore, is_nccl_available  # type: ignore[attr-defined]
 
 from resilient import __version__
+from resilient.agent.control_store import TorchControlStore, notice_silence
 from resilient.agent.peers import Peers
 from resilient.agent.roster import differing
+from resilient.agent.sealing import Seal
 from resilient.agent.session import Session
 from resilient.agent.torch_seam import SeamAgent
 from resilient.model.decision import PastAttempt
 from resilient.model.errors import Misuse
-from resilient.model.membership import NodeCard, Verdict, View
+from resilient.model.membership import NodeCard, NodeLimits, Verdict, View
 from resilient.sense.machine import boot_id
 
 RECYCLE = 70  # exit code: restart this machine
@@ -39,6 +42,42 @@ def card_of(session: Session, agent: SeamAgent, lives: int) -> NodeCard:
         nproc=spec.local_world_size,
         role=spec.role,
         versions=tuple(sorted(versions.items())),
+    )
+
+
+def peers_over(
+    base: TCPStore,
+    session: Session,
+    agent: SeamAgent,
+    *,
+    lives: int,
+    limits: tuple[int, int, float],
+    kill: Callable[[], None],
+    abandon: Callable[[], None],
+) -> Peers:
+    """This node among the others that share a store. Raises StoreLost.
+
+    `limits`: as of `decided_rendezvous.node_limits`; the others as of `Peers` and `card_of`.
+    """
+    policy = session.policy
+    limit_s = policy.node_timeout_s
+    notice_silence(base.host, base.port, limit_s)
+    scope = agent.group.spec.rdzv_handler.get_run_id()
+    secret = policy.run_key or f"run {scope}"
+    low, high, join_s = limits
+    return Peers(
+        lambda: TorchControlStore(base, scope, limit_s),
+        Seal(secret.encode(), scope),
+        card_of(session, agent, lives),
+        limits=NodeLimits(
+            min_nodes=low,
+            max_nodes=high,
+            on_loss=policy.on_node_loss,
+            wait_s=join_s if policy.node_wait_s is None else policy.node_wait_s,
+        ),
+        limit_s=limit_s,
+        kill=kill,
+        abandon=abandon,
     )
 
 

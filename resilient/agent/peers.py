@@ -8,10 +8,9 @@ StoreLost when the store's host does not answer any more.
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from functools import partial
 
 import msgspec
 
@@ -22,11 +21,10 @@ from resilient.agent.control_store import ControlStore, StoreLost
 from resilient.agent.ear import Ear, alarm_key, opened_alarm
 from resilient.agent.fence import Fence
 from resilient.agent.heartbeats import Heartbeats
-from resilient.agent.losses import Losses
 from resilient.agent.newcomers import Newcomers
 from resilient.agent.roster import Roster
 from resilient.agent.sealing import Seal
-from resilient.decide.watching import Watch, watch
+from resilient.agent.vigil import Vigil
 from resilient.model.membership import (
     Alarm,
     GroupCase,
@@ -74,20 +72,22 @@ class Peers:
         self._store = self._connections.open()
         self.roster, self.fence = Roster(self._store, seal), Fence(self._store, seal)
         self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._new_beats = partial(
-            Heartbeats,
-            self._connections.open,
+        self._vigil = Vigil(
+            lambda count: Heartbeats(
+                self._connections.open,
+                seal,
+                me.node,
+                limit_s,
+                wake=self._wake,
+                kill=kill,
+                abandon=abandon,
+                count=count,
+            ),
+            self._store,
             seal,
             me.node,
-            limit_s,
-            wake=self._wake,
-            kill=kill,
-            abandon=abandon,
         )
-        self._beats = self._new_beats()
         self.view = View(attempt=-1, members=())
-        self._watch = Watch(often=())
-        self._losses = Losses(self._store, seal, self.view)
         self.alarm: Alarm | None = None
         self._alarmed = False  # there is one: we have said or heard it
         self._ear = Ear(self._connections, seal, -1, wake=self._wake)
@@ -106,17 +106,15 @@ class Peers:
 
     def begin_beating(self) -> None:
         """From now on others may count on us."""
-        self._beats.begin()
+        self._vigil.beats.begin()
 
     def beat_again(self) -> None:
         """After a fence, once nothing runs here any more: take part again. Raises StoreLost."""
-        self._beats = self._new_beats(count=self._beats.count)
-        self._beats.begin()
-        self._listen()
+        self._vigil.beat_again()
 
     def stop_beating(self) -> None:
         """From now on nobody may count on us; our lease ends without a kill."""
-        self._beats.close()
+        self._vigil.beats.close()
 
     def refused(self) -> dict[str, int]:
         """How many messages were refused so far, by reason."""
@@ -125,11 +123,11 @@ class Peers:
     @property
     def unanswered_s(self) -> float:
         """After a fence: for how long the store had not answered."""
-        return self._beats.unanswered_s
+        return self._vigil.beats.unanswered_s
 
     def reachable(self) -> bool:
         """After a fence: whether the store can be used again. May wait for the node timeout."""
-        return self._beats.answered_late()
+        return self._vigil.beats.answered_late()
 
     # An attempt
 
@@ -138,13 +136,11 @@ class Peers:
         if self.clock is not None:
             self.clock.close(self._store)
         self.view, self.alarm, self._alarmed = view, None, False
-        self._watch = watch(view.names, self.me.node)
-        self._losses = Losses(self._store, self._seal, view)
+        self._vigil.attend(view, self.newcomers.names())
         self._ear.close()
         self._agreement = Agreement(
             self._store, self._seal, view, self.me.node, limits=self.limits, propose=propose
         )
-        self._listen()
         self._tell_time(view)
         self._ear = Ear(self._connections, self._seal, view.attempt, wake=self._wake)
         self._ear.listen()
@@ -154,40 +150,34 @@ class Peers:
         first = view.names[0]
         if first == self.me.node:
             self.clock.answer()
-        elif before is not None and before.is_known and first == self._told_by:
-            self.clock.offset = before.offset
+        elif before is not None and before.is_fresh and first == self._told_by:
+            self.clock.know(before)
         else:
             self.clock.ask(view.names.index(self.me.node))
         self._told_by = first
 
-    def _listen(self, more: Iterable[str] = ()) -> None:
-        others = {*self._watch.often, *more, *self.newcomers.names()} - {self.me.node}
-        whom = self._watch._replace(often=tuple(sorted(others)))
-        self._beats.watch(whom, group=len(self.view.names))
+    def open_attempt(self, view: View, host: str, port: int) -> None:
+        """As its first node: let an attempt begin, with a store for workers at an address."""
+        self.fence.raise_to(view.attempt)
+        self.roster.publish(view)
+        self.roster.publish_store(view.attempt, host, port)
 
     def event(self) -> PeerEvent | None:
         """What has happened, if anything."""
         with suppress(BlockingIOError):
             while os.read(self._read_end, 64):
                 pass
-        if self._beats.heed_fence():
+        if self._vigil.beats.heed_fence():
             return PeerEvent.FENCED
-        if self._beats.store_lost:
+        if self._vigil.beats.store_lost:
             return PeerEvent.STORE_LOST
         self._alarmed |= self._ear.alarm is not None
         if self._alarmed:
             return PeerEvent.ALARM
-        for node, seconds in self._tell_silent().items():
+        for node, seconds in self._vigil.silent().items():
             self.raise_alarm(Trouble.NODE_LOST, about=node, silent_s=seconds)
             return PeerEvent.ALARM
         return None
-
-    def _tell_silent(self) -> dict[str, float]:
-        """Members that we know to be lost, and seconds since their last beats; the others know."""
-        silent = self._beats.silent()
-        members = {node: silent[node] for node in silent if node in self.view.names}
-        self._losses.tell(members, {node: self._beats.count_of(node) for node in members})
-        return members
 
     def raise_alarm(self, trouble: Trouble, about: str = "", silent_s: float = 0.0) -> None:
         """Say that the attempt is over, unless somebody has said so before."""
@@ -213,8 +203,8 @@ class Peers:
     def look_for_newcomers(self) -> int:
         """How many live nodes ask to be taken in. One or two operations on the store."""
         if self.newcomers.look():
-            self._listen()
-        return len(self.newcomers.alive(self._beats))
+            self._vigil.listen(self.newcomers.names())
+        return len(self.newcomers.alive(self._vigil.beats))
 
     # The end of an attempt
 
@@ -233,30 +223,25 @@ class Peers:
         """The decision on the attempt, once there is one; to be called again and again."""
         assert self._agreement is not None
         agreement, alarm = self._agreement, self.hear_alarm()
-        silent = self._tell_silent()
         if agreement.collecting:
-            self._look_for_missing(agreement, alarm, silent)
+            self._look_for_missing(agreement, alarm)
         found = agreement.step(
             time.monotonic(),
             alarm=alarm,
             decision=self._ear.decision,
-            lost=self._losses.known(silent),
-            joining=self.newcomers.alive(self._beats),
-            may_write=not self._beats.fenced,
+            lost=self._vigil.lost(),
+            joining=self.newcomers.alive(self._vigil.beats),
+            may_write=not self._vigil.beats.fenced,
         )
         if found is not None and alarm is None:
             self.raise_alarm(Trouble.DONE)  # wakes those who wait for the decision
         return found
 
-    def _look_for_missing(
-        self, agreement: Agreement, alarm: Alarm | None, silent: Mapping[str, float]
-    ) -> None:
+    def _look_for_missing(self, agreement: Agreement, alarm: Alarm | None) -> None:
         self.newcomers.look()
-        missing: tuple[str, ...] = ()
-        if alarm is not None:
-            missing = agreement.missing(self._losses.known(silent))
-            self._losses.hear(missing)
-        self._listen(missing[:SUSPECTS])
+        missing = agreement.missing(self._vigil.lost()) if alarm is not None else ()
+        self._vigil.hear(missing)
+        self._vigil.listen((*missing[:SUSPECTS], *self.newcomers.names()))
 
     def decision_on(self, attempt: int) -> GroupDecision | None:
         """The decision on the end of an attempt in which this node took no part."""
@@ -292,7 +277,7 @@ class Peers:
         deadline = time.monotonic() + seconds
         left = {self.me.node}
         while time.monotonic() < deadline:
-            silent = self._beats.silent()
+            silent = self._vigil.beats.silent()
             others = (*self.view.names, *self.newcomers.names())
             here = [n for n in others if n not in left and n not in silent]
             left.update(name for name in here if self.roster.has_left(name))
@@ -302,7 +287,7 @@ class Peers:
 
     def close(self) -> None:
         """Take part no more. Threads that wait for an alarm are let go where that is possible."""
-        self._beats.close()
+        self._vigil.beats.close()
         self._ear.close()
         with suppress(StoreLost):
             if self.view.attempt >= 0:

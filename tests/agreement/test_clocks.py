@@ -18,6 +18,8 @@ SET_WRONG_S = 1000.0
 class Wrong:
     """A clock that is ahead for whoever answers, and right for whoever asks."""
 
+    monotonic = staticmethod(time.monotonic)
+
     @staticmethod
     def time() -> float:
         ahead = threading.current_thread().name == "resilient-clock-answers"
