@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import pytest
 
@@ -14,6 +15,8 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     # Stores that tests hold themselves ask a name server too, and wait for a lost answer.
     os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a shell's background command
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -105,7 +105,11 @@ def test_files_of_a_host_are_its_own(lab: Lab) -> None:
 def test_a_process_is_followed_to_its_end(lab: Lab) -> None:
     host = lab.hosts[1]
     process = host.start(
-        "sh", "-c", "sleep 60 & echo said; echo told >&2; exit 3", env={"PATH": os.environ["PATH"]}
+        "sh",
+        "-c",
+        "sleep 60 & until grep -q sleep /proc/$!/comm; do :; done; "
+        "echo said; echo told >&2; exit 3",
+        env={"PATH": os.environ["PATH"]},
     )
     assert process.wait() == 3
     assert (process.out, process.err) == ("said\n", "told\n")
