@@ -2,8 +2,10 @@
 
 import os
 import re
+import socket
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -79,10 +81,14 @@ def _bound_lookups() -> None:
     """Let a question to a silent name server end after a second or two, in this process only.
 
     torch's store asks for the name of everybody who connects, and answers nobody meanwhile: with
-    the resolver's 5 s one lost packet is longer than a node's lease. Workers do not inherit it.
+    the resolver's 5 s one lost packet is longer than a node's lease. The C library reads the
+    variable once, so it is gone again before there are any workers to inherit it.
     """
     if "RES_OPTIONS" not in os.environ:
         os.putenv("RES_OPTIONS", "timeout:1 attempts:2")
+        with suppress(OSError):
+            socket.getaddrinfo("localhost", None)  # from a file; has the library read it
+        os.unsetenv("RES_OPTIONS")
 
 
 def _run_to_the_end(
