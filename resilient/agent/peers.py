@@ -277,6 +277,7 @@ class Peers:
         deadline = time.monotonic() + seconds
         left = {self.me.node}
         while time.monotonic() < deadline:
+            self.newcomers.look()  # nobody looks for them while the group is full
             silent = self._vigil.beats.silent()
             others = (*self.view.names, *self.newcomers.names())
             here = [n for n in others if n not in left and n not in silent]

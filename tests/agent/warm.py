@@ -14,7 +14,7 @@ HEAD = """
 from note import ATTEMPT, RANK, note, wait_for
 import os, sys, time
 note("line 1", torch="torch" in sys.modules, argv=sys.argv, flags=str(sys.flags),
-     hook=[k for k in os.environ if "HOOK" in k], path=os.environ.get("PYTHONPATH"),
+     hook=[k for k in os.environ if "T_HOOK" in k], path=os.environ.get("PYTHONPATH"),
      attempt_number=os.environ["RESILIENT_ATTEMPT"], main=sys.modules["__main__"].__file__,
      mine=getattr(sys, "mine", None))
 """
