@@ -1,0 +1,1 @@
+"""Pure: text → records → graph → paths, differences, suspects."""
